@@ -106,7 +106,7 @@ def in_order() -> Iterator[dict[str, str]]:
 
 
 def find_stability() -> None:
-    """Writes the energies above the known phases, by the rung `relax` of the campaign."""
+    """Writes the energies above the elements and binaries, by the rung `relax` of the campaign."""
     from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
     from sciagent.verification.verifier_contract import Context
     from sciagent.verification.verifier_registry import verifier_class
@@ -117,9 +117,10 @@ def find_stability() -> None:
         for name in ("scratch", "kept"):
             (Path(folder) / name).mkdir()
         context = Context(Path(folder) / "scratch", Path(folder) / "kept")
+        rung = verifier_class("mlff.relax")({"known_phases": "binaries"})
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("compound", "energy_above_known_phases", "fault"))
-        for row, finding in zip(rows, verifier_class("mlff.relax")({}).verify(crystals, context), strict=True):
+        for row, finding in zip(rows, rung.verify(crystals, context), strict=True):
             values = {measured.property: measured.quantity.value for measured in finding.measured}
             above = values.get("energy_above_known_phases")
             writer.writerow((row["compound"], "" if above is None else round(above, 4), finding.reason or ""))

@@ -99,6 +99,7 @@ class Reason(StrEnum):
     NOT_NOVEL = "not_novel"  # in a reference set, or too similar to a member
     NO_ROUTE = "no_route"  # no synthesis is known
     SOLVENT = "solvent"  # the method has no parameters for it
+    NO_CORRECTION = "no_correction"  # energies of a compound are not comparable by the model's functional
     NO_PARAMETERS = "no_parameters"  # a force field has none for an atom, bond, angle or torsion
     WRONG_KIND = "wrong_kind"  # a crystal for a molecular method, or the reverse
     # gates and objectives

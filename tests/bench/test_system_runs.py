@@ -14,7 +14,7 @@ from sciagent.errors import UsageError
 from sciagent_bench.made import system_runs
 from sciagent_bench.made.discovery_figures import RANDOM
 from sciagent_bench.made.system_runs import DATABASE, GIVEN, MAX_SITES, PROPOSERS, ChemicalSystem, SystemRuns
-from sciagent_simulators.potentials.relaxed_phases_and_hull import BINARIES
+from sciagent_simulators.potentials.competing_prototypes import BINARIES
 
 MODEL = "chgnet-0.3.0"
 

@@ -7,7 +7,13 @@ from ase.eos import EquationOfState
 
 from sciagent.errors import SimulatorError
 from sciagent_simulators.potentials.potential_base_and_registry import load_potential
-from sciagent_simulators.potentials.relax_and_equation_of_state import GPA, equations_of_state, fit, relax
+from sciagent_simulators.potentials.relax_and_equation_of_state import (
+    GPA,
+    equations_of_state,
+    fit,
+    fit_over_ranges,
+    relax,
+)
 
 VOLUMES = np.linspace(38, 43, 7)
 
@@ -31,6 +37,19 @@ def test_the_fit_is_that_of_ase() -> None:
     v0, _, b = EquationOfState(VOLUMES, energies, eos="birchmurnaghan").fit()
     found = fit(VOLUMES, energies)
     assert (found.volume, found.bulk_modulus) == (pytest.approx(v0, rel=1e-4), pytest.approx(b * GPA, rel=1e-3))
+
+
+def test_the_spread_over_ranges_is_what_fewer_volumes_give() -> None:
+    """An exact curve has none. One with a step of energy has the half range of the moduli of its five ranges."""
+    exact = birch_murnaghan(VOLUMES, -10.0, 40.5, 0.55, 4.3)
+    assert fit_over_ranges(VOLUMES, exact).modulus_spread == pytest.approx(0, abs=1e-3)
+    stepped = exact + np.where(VOLUMES > 41.5, 2e-3, 0.0)
+    found = fit_over_ranges(VOLUMES, stepped)
+    ranges = [(0, 5), (1, 6), (2, 7), (0, 6), (1, 7), (0, 7)]
+    moduli = [fit(VOLUMES[low:high], stepped[low:high]).bulk_modulus for low, high in ranges]
+    assert found.modulus_spread == pytest.approx((max(moduli) - min(moduli)) / 2)
+    assert found.modulus_spread > 3
+    assert found.bulk_modulus == fit(VOLUMES, stepped).bulk_modulus
 
 
 def test_a_curve_without_a_minimum_is_no_result() -> None:

@@ -9,6 +9,7 @@ import pytest
 from ase.build import bulk
 
 from sciagent.errors import SimulatorError
+from sciagent_simulators.potentials.competing_prototypes import pair_phases
 from sciagent_simulators.potentials.potential_base_and_registry import (
     MP2020,
     Energy,
@@ -22,11 +23,10 @@ from sciagent_simulators.potentials.relaxed_phases_and_hull import (
     PROTOTYPE_OF,
     KnownPhases,
     Phase,
-    _pairs,
-    balanced,
     element,
     known_phases,
 )
+from tests.simulators.bondless_potential import BondlessPotential
 
 SCALE = EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020)
 PHASES = KnownPhases(
@@ -81,6 +81,10 @@ class Counted:
         return found
 
 
+def rocksalt_alone(pair: tuple[str, str]) -> list[tuple[str, Any]]:
+    return [(name, structure) for name, structure in pair_phases(pair) if name == "rocksalt"]
+
+
 def test_phases_are_relaxed_once_and_their_energies_are_those_of_experiment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +93,7 @@ def test_phases_are_relaxed_once_and_their_energies_are_those_of_experiment(
 
     torch.set_num_threads(1)
     monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path))
-    monkeypatch.setattr("sciagent_simulators.potentials.relaxed_phases_and_hull.BINARIES", ("rocksalt",))
+    monkeypatch.setattr("sciagent_simulators.potentials.relaxed_phases_and_hull.pair_phases", rocksalt_alone)
     counted = Counted(load_potential("chgnet-0.3.0"))
     phases = known_phases(counted, SCALE, [("Cl", "Na"), ("Mg", "O")])
     asked = counted.asked
@@ -119,23 +123,17 @@ def test_a_broken_cache_file_is_built_again(tmp_path: Path, monkeypatch: pytest.
     assert len(list(tmp_path.rglob("Cu.json"))) == 2
 
 
-def test_pairs_are_decorated_as_oxidation_states_balance_them() -> None:
-    assert balanced(("Cs", "I")) == ("rocksalt", "CsCl", "zincblende", "NiAs")
-    assert balanced(("Ca", "Sn")) == ("antifluorite",)
-    assert balanced(("Au", "Cu")) == ()
-    assert "BiI3" not in balanced(("O", "Ti")) and "rutile" in balanced(("O", "Ti"))
-
-
-@pytest.mark.parametrize(
-    ("system", "pairs"),
-    [
-        (("Cs", "Sn", "I"), [("Cs", "I"), ("I", "Sn")]),
-        (("Ca", "Sn", "O"), [("Ca", "O"), ("Ca", "Sn"), ("O", "Sn")]),
-        (("Cu", "Au"), [("Au", "Cu")]),
-    ],
-)
-def test_alloys_are_left_out_beside_a_non_metal(system: tuple[str, ...], pairs: list[tuple[str, str]]) -> None:
-    assert _pairs(system) == pairs
+def test_further_phases_are_kept_beside_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of atoms that do not interact relaxes nothing, so that names and files are what is seen."""
+    monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path))
+    counted = Counted(BondlessPotential(SCALE))
+    phases = known_phases(counted, SCALE, [("Li", "Co", "O")], further=True)
+    names = {phase.name for phase in phases.phases}
+    assert {"alpha-NaFeO2 LiCoO2", "wurtzite CoO", "rocksalt CoO"} <= names
+    assert "alpha-NaFeO2 LiCoO2" not in {phase.name for phase in known_phases(counted, SCALE, [("Co", "O")]).phases}
+    asked = counted.asked
+    assert known_phases(counted, SCALE, [("O", "Li", "Co")], further=True) == phases
+    assert counted.asked == asked
 
 
 @pytest.mark.long

@@ -19,6 +19,7 @@ from sciagent_verifiers.high_fidelity.gpaw_bands import GpawBands
 from sciagent_verifiers.simulation.force_field_base import START_SECONDS
 from sciagent_verifiers.simulation.mlff_bulk_modulus import MlffElastic
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax, lattice_errors
+from sciagent_verifiers.simulation.phase_files import phases_of
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +79,20 @@ def test_what_the_model_cannot_know_is_refused() -> None:
         refusal = verifier.accepts(crystal)
         assert refusal is not None
         assert refusal.reason is reason
+
+
+def test_oxides_with_a_hubbard_u_are_compared_on_the_corrected_scale_or_refused() -> None:
+    bunsenite = decorated("rocksalt", ("Ni", "O"))
+    refusal = MlffRelax({"model": "chgnet-r2scan"}).accepts(bunsenite)
+    assert refusal is not None and refusal.reason is Reason.NO_CORRECTION
+    assert "Ni in an oxide or fluoride" in refusal.detail and "known_phases: none" in refusal.detail
+    assert MlffRelax({"model": "chgnet-r2scan", "known_phases": "none"}).accepts(bunsenite) is None
+    assert MlffRelax({"model": "chgnet-r2scan"}).accepts(SALT) is None
+    raw = MlffRelax({"model": "7net-0"})
+    assert raw.accepts(bunsenite) is None
+    labels = {measure.property.name: measure.level.basis for measure in raw.measures}
+    assert labels["formation_energy"] == labels["energy_above_known_phases"] == "PBE+U, MP2020"
+    assert labels["volume_per_atom"] == "PBE+U, uncorrected"
 
 
 def test_slabs_and_molecules_in_a_box_are_refused_before_they_are_relaxed() -> None:
@@ -154,9 +169,18 @@ def test_settings_that_mix_scales_or_would_download_are_refused(settings: dict[s
 
 
 def test_entries_of_another_scale_are_refused_by_name(tmp_path: Path) -> None:
-    for functional, correction in (("r2SCAN", "uncorrected"), ("PBE+U", "uncorrected")):
-        with pytest.raises(ValidationError, match="do not mix"):
-            MlffRelax({"entries": entries(tmp_path, functional, correction)})
+    with pytest.raises(ValidationError, match="do not mix"):
+        MlffRelax({"entries": entries(tmp_path, "r2SCAN", "uncorrected")})
+
+
+def test_raw_entries_get_the_corrections(tmp_path: Path) -> None:
+    """-0.614 eV for the chloride, half of it for an atom."""
+    settings = MlffRelax({"entries": entries(tmp_path, "PBE+U", "uncorrected")}).settings
+    assert settings.entries is not None
+    hull = phases_of(settings.entries, settings.scale)
+    assert hull.scale == settings.scale
+    salt = next(phase for phase in hull.phases if len(phase.amounts) == 2)
+    assert salt.per_atom == pytest.approx(-3.70 - 0.307, abs=1e-9)
 
 
 def run(worker: Worker, crystals: list[Crystal], together: bool) -> list[HostResult]:

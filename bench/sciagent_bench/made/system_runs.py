@@ -46,7 +46,8 @@ MAX_SITES = 10
 MIN_SYSTEM = 2
 MAX_SYSTEM = 5
 GIVEN = ("rocksalt", "CsCl", "zincblende", "NiAs", "fluorite", "rutile", "CdI2", "antifluorite", "corundum", "BiI3")
-"""Prototypes of the given phases, with the more electropositive element first: those of `mlff.relax`."""
+"""Prototypes of the given phases, with the more electropositive element first: those of `mlff.relax` with
+`known_phases: binaries`."""
 PROPOSERS: Mapping[str, Mapping[str, Any]] = {
     RANDOM: {"kind": "screen", "batch": START},
     "evolve": {"kind": "evolve", "batch": START, "max_sites": MAX_SITES},
@@ -140,7 +141,7 @@ class SystemRuns:
         """model: a registered potential of `mlff.relax`. calls: of each run. Raises UnknownNameError for another model,
         and UsageError if its package is not installed."""
         # the volume of a proposal follows from radii, so that a large change means little
-        self._settings = {"model": model, "max_volume_change": 3.0}
+        self._settings = {"model": model, "known_phases": "binaries", "max_volume_change": 3.0}
         lacks = verifier_class(ORACLE)(self._settings).lacks()
         if lacks is not None:
             raise UsageError(f'--model "{model}": {lacks}')

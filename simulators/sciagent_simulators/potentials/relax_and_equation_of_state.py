@@ -16,9 +16,10 @@ Source: Birch, Phys. Rev. 71, 809 (1947).
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -294,6 +295,8 @@ def _fault(outcome: Outcome, reason: Reason, detail: str) -> SimulatorError:
 GPA = 160.21766208  # GPa in an eV/angstrom**3
 STRAINS = (-0.06, -0.04, -0.02, 0.0, 0.02, 0.04, 0.06)
 """Relative changes of the volume at which energies are computed."""
+FEWEST_IN_RANGE = 5
+"""Fewest neighbouring volumes of a fit; the equation has four constants."""
 
 
 @dataclass(frozen=True)
@@ -308,6 +311,22 @@ class StateFit:
     """The derivative of the bulk modulus by pressure, without unit."""
     residual: float
     """Root mean square of the fit's errors, in eV."""
+    modulus_spread: float = 0.0
+    """Half of the range of bulk moduli over fits to fewer neighbouring volumes, in GPa; 0 without such fits."""
+
+
+def fit_over_ranges(volumes: Sequence[float], energies: Sequence[float]) -> StateFit:
+    """Returns the fit to all volumes, in ascending order, with the spread over its ranges.
+
+    The ranges are all that have at least FEWEST_IN_RANGE neighbouring volumes; one without a minimum does not count.
+    Raises SimulatorError if there is no minimum among the volumes."""
+    whole = fit(volumes, energies)
+    moduli = [whole.bulk_modulus]
+    for n in range(FEWEST_IN_RANGE, len(volumes)):
+        for first in range(len(volumes) - n + 1):
+            with contextlib.suppress(SimulatorError):
+                moduli.append(fit(volumes[first : first + n], energies[first : first + n]).bulk_modulus)
+    return replace(whole, modulus_spread=(max(moduli) - min(moduli)) / 2)
 
 
 def fit(volumes: Sequence[float], energies: Sequence[float]) -> StateFit:
@@ -354,7 +373,7 @@ def equations_of_state(
         try:
             volumes = [float(point.atoms.cell.volume) for point in points]
             energies = [point.energy_per_atom * len(point.atoms) for point in points]
-            fits.append(fit(volumes, energies))
+            fits.append(fit_over_ranges(volumes, energies))
         except SimulatorError as error:
             fits.append(error)
     return fits

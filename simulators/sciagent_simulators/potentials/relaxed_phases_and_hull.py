@@ -1,8 +1,8 @@
-"""Known phases of a chemical system by one force field: the elements and decorated binaries, relaxed once and kept.
+"""Known phases of a chemical system by one force field: elements and decorated prototypes, relaxed once and kept.
 
 All energies come from the same model, so no scales mix. The hull of these phases is a lower bound: a phase that is not
 among them can make a candidate less stable, never more stable. The relaxed energies are kept in files below the cache
-folder, one for each element and each pair of elements, under the model, its scale and the recipe.
+folder, one for each element and each group of elements, under the model, its scale and the recipe.
 
 The elements start from their ground-state structures, which are then relaxed. Simple metals and the diamond lattice
 start with their measured lattice constants. Other structures come from the AFLOW prototypes that pymatgen ships; their
@@ -10,11 +10,8 @@ bonds are as long as the sums of radii, and molecular crystals have their measur
 
 Sources: ase.data.reference_states; Mehl et al., Comput. Mater. Sci. 136, S1 (2017).
 
-The corrections of the Materials Project from 2020 (MP2020) allow comparisons of force fields trained with and without
-them. A structure without oxidation states would silently get no correction for its anions, so they are guessed from the
-composition first.
-
-Source: Wang et al., Sci. Rep. 11, 15496 (2021), doi 10.1038/s41598-021-94550-5; pymatgen's implementation.
+Energies of a model that learnt calculations with and without a Hubbard U are kept with the corrections that make the
+two comparable (`materials_project_corrections`).
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ import os
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
@@ -35,15 +32,18 @@ from ase.data import chemical_symbols
 
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.errors import InvalidCandidateError, SimulatorError
+from sciagent.errors import SimulatorError
 from sciagent.inputs.environment_variables import cache_folder
-from sciagent_simulators.potentials.potential_base_and_registry import (
-    MP2020,
-    UNCORRECTED,
-    Energy,
-    EnergyScale,
-    Potential,
+from sciagent_simulators.potentials.competing_prototypes import (
+    BINARIES,
+    MORE_BINARIES,
+    TERNARIES,
+    decorated_pairs,
+    further_phases,
+    pair_phases,
 )
+from sciagent_simulators.potentials.materials_project_corrections import compared_on, on_mp2020
+from sciagent_simulators.potentials.potential_base_and_registry import Energy, EnergyScale, Potential
 from sciagent_simulators.potentials.relax_and_equation_of_state import relax
 
 PROTOTYPES = {
@@ -123,14 +123,9 @@ def _structures() -> Mapping[str, Any]:
 RECIPE = 2  # raise it whenever the phases or their relaxation change
 FMAX = 0.03  # eV/angstrom, limit of the forces
 STEPS = 500  # largest number of evaluations of a phase
+FURTHER = "+"
+"""Begin of the names of files with phases in MORE_BINARIES and TERNARIES."""
 MIN_SHARE = 1e-6  # phases with a smaller share of the atoms are not named in a mixture
-BINARIES = (
-    "rocksalt", "CsCl", "zincblende", "NiAs", "fluorite", "rutile", "CdI2", "antifluorite", "corundum", "BiI3",
-)  # fmt: skip
-"""Prototypes of AX, AX2, A2X, A2X3 and AX3, with the more electropositive element as A.
-
-A pair of elements is decorated in the prototypes in which its oxidation states balance. An alloy, or another pair
-without such a prototype, is decorated in all of them."""
 
 
 @dataclass(frozen=True)
@@ -190,19 +185,30 @@ class KnownPhases:
 
 
 def known_phases(
-    potential: Potential, scale: EnergyScale, systems: Iterable[Collection[str]], binaries: bool = True
+    potential: Potential,
+    scale: EnergyScale,
+    systems: Iterable[Collection[str]],
+    binaries: bool = True,
+    further: bool = False,
 ) -> KnownPhases:
     """Returns the phases of these chemical systems: read from the cache, or relaxed together and kept.
 
+    Their energies are on the scale `compared_on` of the potential's one.
+
     scale: the scale of the potential's energies; it also tells a user's own weights apart. systems: the elements of
-    each system. binaries: whether decorated pairs of elements belong to the phases, besides the elements.
+    each system. binaries: whether decorated pairs of elements belong to the phases, besides the elements. further:
+    whether those of MORE_BINARIES and TERNARIES do.
     """
-    wanted_names: list[str] = []  # of elements, such as Na, and of pairs, such as Cl-Na
+    wanted_names: list[str] = []  # of elements, such as Na, of pairs, such as Cl-Na, of what is further, such as +Cl-Na
     for system in systems:
         wanted_names.extend(sorted(system))
+        pairs = decorated_pairs(system)
         if binaries:
-            wanted_names.extend("-".join(pair) for pair in _pairs(system))
-    folder = cache_folder() / "known_phases" / _folder(scale)
+            wanted_names.extend("-".join(pair) for pair in pairs)
+        if further:
+            groups = [*pairs, *combinations(sorted(system), 3)]
+            wanted_names.extend(f"{FURTHER}{'-'.join(group)}" for group in groups)
+    folder = cache_folder() / "known_phases" / _folder(compared_on(scale))
     phases_by_name: dict[str, list[Phase]] = {}
     missing: list[str] = []
     for name in dict.fromkeys(wanted_names):  # each name once, in this order
@@ -212,42 +218,11 @@ def known_phases(
         else:
             phases_by_name[name] = cached_phases
     if missing:
-        relaxed = _relaxed(potential, missing)
+        relaxed = _relaxed(potential, scale, missing)
         for name, phases in relaxed.items():
             _write(folder / f"{name}.json", phases)
         phases_by_name.update(relaxed)
-    return KnownPhases(tuple(chain.from_iterable(phases_by_name.values())), scale)
-
-
-def _pairs(system: Collection[str]) -> list[tuple[str, str]]:
-    """Returns the pairs of elements of a system that are decorated.
-
-    In a system of metals only, these are all pairs. In a system with a non-metal, two metals are decorated only if they
-    make a salt."""
-    from sciagent.chemistry.crystals.bonds import is_metal
-
-    metals = {symbol for symbol in system if is_metal(symbol)}
-    pairs = list(combinations(sorted(system), 2))
-    if metals == set(system):
-        return pairs
-    return [pair for pair in pairs if not metals.issuperset(pair) or balanced(pair)]
-
-
-@lru_cache(maxsize=4096)
-def balanced(pair: tuple[str, str]) -> tuple[str, ...]:
-    """Returns the prototypes in which whole oxidation states of the two elements add up to zero."""
-    from sciagent.chemistry.crystals.oxidation_states import assignment_of
-
-    balanced_labels = []
-    for label, structure in _decorated(pair, BINARIES):
-        amounts = {symbol: int(n) for symbol, n in structure.composition.get_el_amt_dict().items()}
-        assignment = assignment_of(amounts)
-        # in a misordered pair the cation would be more electronegative than the anion
-        if assignment is None or assignment.misordered != 0:
-            continue
-        if all(state.is_integer() for state in assignment.states.values()):
-            balanced_labels.append(label)
-    return tuple(balanced_labels)
+    return KnownPhases(tuple(chain.from_iterable(phases_by_name.values())), compared_on(scale))
 
 
 def _mixture(
@@ -273,17 +248,17 @@ def _mixture(
 
 def _folder(scale: EnergyScale) -> str:
     """Returns the name of the cache's folder for this model, scale and recipe."""
-    recipe_hash = content_hash([asdict(scale), RECIPE, FMAX, STEPS, BINARIES])
+    recipe_hash = content_hash([asdict(scale), RECIPE, FMAX, STEPS, BINARIES, sorted(MORE_BINARIES), TERNARIES])
     return f"{scale.model}-{recipe_hash[:12]}"
 
 
-def _relaxed(potential: Potential, names: Sequence[str]) -> dict[str, list[Phase]]:
+def _relaxed(potential: Potential, scale: EnergyScale, names: Sequence[str]) -> dict[str, list[Phase]]:
     """Returns the relaxed phases of elements and pairs; one that does not relax is left out."""
     from pymatgen.io.ase import AseAtomsAdaptor
 
     starts = []
     for name in names:
-        for label, structure in _starts(name.split("-")):
+        for label, structure in _starts(name):
             starts.append((name, label, structure))
     cells = [AseAtomsAdaptor.get_atoms(structure, msonable=False) for _, _, structure in starts]
     phases_by_name: dict[str, list[Phase]] = {name: [] for name in names}
@@ -292,32 +267,22 @@ def _relaxed(potential: Potential, names: Sequence[str]) -> dict[str, list[Phase
         if relaxed.fault is None:
             composition = structure.composition
             phase_name = f"{label} {composition.reduced_formula}"
-            phase = Phase(phase_name, composition.get_el_amt_dict(), relaxed.energy_per_atom)
+            energy = on_mp2020(Energy(relaxed.energy_per_atom, scale), AseAtomsAdaptor.get_structure(relaxed.atoms))
+            phase = Phase(phase_name, composition.get_el_amt_dict(), energy.per_atom)
             phases_by_name[name].append(phase)
     return phases_by_name
 
 
-def _starts(symbols: Sequence[str]) -> list[tuple[str, Any]]:
-    """Returns (label, pymatgen Structure) of the phases of an element or a pair, not yet relaxed."""
+def _starts(name: str) -> list[tuple[str, Any]]:
+    """Returns (label, pymatgen Structure) of the phases of a name, not yet relaxed."""
+    if name.startswith(FURTHER):
+        return further_phases(name.removeprefix(FURTHER).split("-"))
+    symbols = name.split("-")
     if len(symbols) == 1:
         with contextlib.suppress(KeyError):
             return [("element", element(symbols[0]))]
         return []
-    prototypes = balanced((symbols[0], symbols[1])) or BINARIES
-    return _decorated(symbols, prototypes)
-
-
-def _decorated(symbols: Sequence[str], names: Sequence[str]) -> list[tuple[str, Any]]:
-    """Returns (label, pymatgen Structure) of a pair of elements in each of these prototypes that takes them."""
-    from sciagent.chemistry.crystals.bonds import electronegativity
-    from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
-
-    ordered = sorted(symbols, key=lambda symbol: electronegativity(symbol) or 0.0)
-    starts = []
-    for prototype in names:
-        with contextlib.suppress(InvalidCandidateError):
-            starts.append((prototype, decorated(prototype, ordered).structure))
-    return starts
+    return pair_phases((symbols[0], symbols[1]))
 
 
 def _read(path: Path) -> list[Phase] | None:
@@ -335,45 +300,6 @@ def _write(path: Path, phases: Sequence[Phase]) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump([asdict(phase) for phase in phases], file)
         Path(partial).replace(path)
-
-
-HUBBARD_U = {"Co": 3.32, "Cr": 3.7, "Fe": 5.3, "Mn": 3.9, "Mo": 4.38, "Ni": 6.2, "V": 3.25, "W": 6.2}
-"""Hubbard U of the Materials Project for oxides and fluorides, in eV."""
-
-
-def mp2020_correction(structure: Any) -> float:
-    """Returns the MP2020 correction of a pymatgen Structure, in eV per atom. It is 0 for most intermetallics."""
-    from pymatgen.entries.computed_entries import ComputedStructureEntry
-
-    composition = structure.composition
-    symbols = {element.symbol for element in composition}
-    parameters: dict[str, Any] = {"run_type": "GGA", "hubbards": {}, "software": "vasp"}
-    if symbols & {"O", "F"} and symbols & set(HUBBARD_U):
-        parameters["run_type"] = "GGA+U"
-        parameters["hubbards"] = {symbol: HUBBARD_U.get(symbol, 0.0) for symbol in symbols}
-    guesses = composition.oxi_state_guesses(max_sites=-50)  # of the reduced formula, with at most 50 atoms
-    states = guesses[0] if guesses else {}
-    # the correction does not depend on the energy of the entry
-    entry = ComputedStructureEntry(structure, energy=0.0, parameters=parameters, data={"oxidation_states": states})
-    adjustments = load_correction().get_adjustments(entry)
-    return float(sum(adjustment.value for adjustment in adjustments)) / len(structure)
-
-
-@cache
-def load_correction() -> Any:
-    """Returns pymatgen's correction scheme MP2020, loaded once per process; importing it takes seconds."""
-    from pymatgen.entries.compatibility import MaterialsProject2020Compatibility
-
-    return MaterialsProject2020Compatibility(check_potcar=False)
-
-
-def on_mp2020(energy: Energy, structure: Any) -> Energy:
-    """Returns the energy with the MP2020 correction. An energy that is corrected, or not of PBE+U, is unchanged."""
-    scale = energy.scale
-    if scale.correction != UNCORRECTED or scale.functional != "PBE+U":
-        return energy
-    corrected = EnergyScale(scale.model, scale.functional, MP2020)
-    return Energy(energy.per_atom + mp2020_correction(structure), corrected)
 
 
 MPTRJ = frozenset(chemical_symbols[1:95]) - {"Po", "At", "Rn", "Fr", "Ra"}

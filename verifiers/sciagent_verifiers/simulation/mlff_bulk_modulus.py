@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.properties_and_levels import BULK_MODULUS, VOLUME_PER_ATOM
@@ -12,7 +14,20 @@ from sciagent_simulators.potentials.potential_base_and_registry import Potential
 from sciagent_simulators.potentials.relax_and_equation_of_state import STRAINS, Relaxed, StateFit, equations_of_state
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings
 
+USUAL_DERIVATIVES = (2.0, 8.0)
+"""Range of the derivative of the bulk modulus by pressure in which nearly all solids lie."""
 STEPS_AT_A_VOLUME = 5  # of a relaxation at one of the volumes, in the estimate of the cost
+
+
+def remark_on(curve: StateFit) -> str | None:
+    """Returns what makes a fit doubtful, or None."""
+    low, high = USUAL_DERIVATIVES
+    if low <= curve.derivative <= high:
+        return None
+    return (
+        f"the derivative of the bulk modulus by pressure is {curve.derivative:.1f}; usual is {low:g} to {high:g}, so "
+        "that the energies hardly follow an equation of state"
+    )
 
 
 class MlffElastic(ForceField):
@@ -23,14 +38,16 @@ class MlffElastic(ForceField):
     layered crystals the modulus is an upper bound. These force fields are soft: for silicon CHGNet gives 84 GPa where
     its functional gives 88.5. Slabs, chains and molecules with vacuum around them are refused.
 
-    The uncertainty is repeatability (k = 1) over the starting structure
-    (benchmarks/crystals/relaxation_repeatability.json).
+    The uncertainty (k = 1) of the modulus is repeatability over the starting structure
+    (benchmarks/crystals/relaxation_repeatability.json) and half of the range of moduli over fits to fewer neighbouring
+    volumes, in quadrature; that of the volume is repeatability. Of most solids the modulus grows by 2 to 8 GPa for a
+    pressure of 1 GPa: a fit with another derivative has a remark in the diagnostics.
 
     Source: Birch, Phys. Rev. 71, 809 (1947).
     """
 
     name = "mlff.elastic"
-    version = "2"
+    version = "3"
     Settings = ForceFieldSettings
     spread = {BULK_MODULUS: 0.3, VOLUME_PER_ATOM: 0.02}
 
@@ -67,6 +84,14 @@ class MlffElastic(ForceField):
         assert curve is not None, "a relaxed crystal has a curve"
         volume_per_atom = curve.volume / len(relaxation.atoms)
         values = {BULK_MODULUS: curve.bulk_modulus, VOLUME_PER_ATOM: volume_per_atom}
-        rows = self.measured(values, levels={})
-        facts = {"bulk_modulus_derivative": curve.derivative, "fit_residual_ev": curve.residual}
+        modulus_error = math.hypot(self.spread[BULK_MODULUS], curve.modulus_spread)
+        rows = self.measured(values, levels={}, spreads={BULK_MODULUS: modulus_error})
+        facts: dict[str, Any] = {
+            "bulk_modulus_derivative": curve.derivative,
+            "bulk_modulus_spread_over_ranges": curve.modulus_spread,
+            "fit_residual_ev": curve.residual,
+        }
+        remark = remark_on(curve)
+        if remark is not None:
+            facts["remark"] = remark
         return self.calculated(crystal, context, rows, relaxation, facts)

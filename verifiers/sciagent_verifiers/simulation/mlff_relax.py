@@ -1,21 +1,18 @@
 """The verifier `mlff.relax`: relaxes cell and positions by a force field; volume, density, energies against phases.
 
-The phases that span a hull may come from a user's file (`HullFile`), such as one of the Materials Project. The file is
-JSON: `{"functional": "PBE+U", "correction": "MP2020", "entries": [{"name": "mp-22862", "formula": "NaCl",
-"energy_per_atom": -3.696}, …]}`. It must hold every element of a candidate.
+The phases that span a hull may come from a user's file (`phase_files`), such as one of the Materials Project.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.conventional_cell_and_cif import ConventionalCell, conventional_cell
@@ -42,12 +39,20 @@ from sciagent.verification.verifier_contract import (
     Level,
     Property,
     PropertyAtLevel,
+    Reason,
     ReferenceFile,
+    Refusal,
     at,
+)
+from sciagent_simulators.potentials.competing_prototypes import BINARIES, MORE_BINARIES, TERNARIES, not_compared
+from sciagent_simulators.potentials.materials_project_corrections import (
+    compared_on,
+    comparison_fault,
+    load_correction,
+    on_mp2020,
 )
 from sciagent_simulators.potentials.potential_base_and_registry import (
     Energy,
-    EnergyScale,
     Potential,
     PotentialValues,
     available_device,
@@ -55,74 +60,9 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     potential_factory,
 )
 from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, evaluate
-from sciagent_simulators.potentials.relaxed_phases_and_hull import (
-    BINARIES,
-    KnownPhases,
-    Phase,
-    known_phases,
-    load_correction,
-    on_mp2020,
-)
+from sciagent_simulators.potentials.relaxed_phases_and_hull import KnownPhases, known_phases
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings, structure_of
-
-MAX_BYTES = 200_000_000  # of a file of phases
-
-
-class HullEntry(BaseModel):
-    """A phase of the file."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    formula: str = Field(min_length=1, max_length=200, description="Such as Na1 Cl1 or NaCl.")
-    energy_per_atom: float = Field(allow_inf_nan=False, ge=-1000, le=1000, description="In eV per atom.")
-    name: str = Field("", max_length=200, description="What results call it; default: the formula.")
-
-
-class HullFile(BaseModel):
-    """The content of the file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    functional: str = Field(description="Such as PBE+U.")
-    correction: str = Field(description="uncorrected or MP2020.")
-    entries: Sequence[HullEntry] = Field(min_length=1, description="The phases.")
-
-
-@lru_cache(maxsize=4)
-def read_entries(path: Path, sha256: str) -> HullFile:
-    """Returns the content of a file. sha256: its hash, so that a changed file is read again. Raises ValueError."""
-    if path.stat().st_size > MAX_BYTES:
-        raise ValueError(f"{path.name} has more than {MAX_BYTES >> 20} MB")
-    try:
-        return HullFile.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{path.name} is no file of entries: {place}: {first['msg']}") from error
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path.name} is no file of entries: {error}") from error
-
-
-def scale_fault(file: ReferenceFile, scale: EnergyScale) -> str | None:
-    """Returns why energies of this scale cannot be compared with those of the file, or None. Raises ValueError."""
-    content = read_entries(Path(file.path), file.sha256)
-    file_scale = EnergyScale(file.name, content.functional, content.correction)
-    if file_scale.is_comparable(scale):
-        return None
-    return f"{file.name} is on the scale {file_scale.label}, {scale.model} on {scale.label}; the two do not mix"
-
-
-def phases_of(file: ReferenceFile, scale: EnergyScale) -> KnownPhases:
-    """Returns the phases of the file on the model's scale. Raises SimulatorError if the file has changed."""
-    from pymatgen.core import Composition
-
-    content = read_entries(file.check(), file.sha256)
-    phases = [
-        Phase(entry.name or entry.formula, Composition(entry.formula).get_el_amt_dict(), entry.energy_per_atom)
-        for entry in content.entries
-    ]
-    return KnownPhases(tuple(phases), scale)
-
+from sciagent_verifiers.simulation.phase_files import phases_of, read_entries, scale_fault
 
 LENGTHS = (LATTICE_A, LATTICE_B, LATTICE_C)
 ANGLES = (LATTICE_ALPHA, LATTICE_BETA, LATTICE_GAMMA)
@@ -132,20 +72,27 @@ of six solids (benchmarks/crystals/lattice_repeatability.json)."""
 SHEAR_STIFFNESS = 8.6
 """The same for angles in radians, in GPa."""
 GPA = 160.2177  # in an eV/angstrom**3
+HULLS = {
+    "binaries": f"{len(BINARIES)} binary prototypes",
+    "prototypes": f"{len(BINARIES) + len(MORE_BINARIES)} binary and {len(TERNARIES)} ternary prototypes",
+}
+"""Settings of `known_phases` with an energy above them, each with the condition that its level states."""
 MAX_SHOWN_PHASES = 8  # phases of a mixture that the diagnostics name
 
 
 class MlffRelaxSettings(ForceFieldSettings):
     """The model, the relaxation, and the phases against which energies are counted."""
 
-    known_phases: Literal["binaries", "elements", "none"] = Field(
-        "binaries",
+    known_phases: Literal["prototypes", "binaries", "elements", "none"] = Field(
+        "prototypes",
         description=f"`binaries`: elements, and pairs of them in those of {len(BINARIES)} prototypes that oxidation "
-        "states balance; `elements`: a formation energy only; `none`: no energies. They are relaxed once for a "
-        "chemical system and kept in the cache folder.",
+        "states balance; `prototypes`: these, pairs as wurtzite, anatase and MoS2, and triples as tilted perovskite, "
+        "spinel and layered ABX2; `elements`: a formation energy only; `none`: no energies. They are relaxed once for "
+        "a chemical system and kept in the cache folder.",
     )
     entries: ReferenceFile | None = omitted_if_unset(
-        None, description="Own energies of phases (JSON) on the same scale; adds energy_above_hull."
+        None,
+        description="Energies of phases on the same scale, or pymatgen's ComputedEntry (JSON); adds energy_above_hull.",
     )
     second_model: str | None = omitted_if_unset(
         None, description="Another potential of the same functional, evaluated on the relaxed cell; adds energy_spread."
@@ -171,12 +118,16 @@ class MlffRelax(ForceField):
     """Cell and positions relaxed by a machine-learnt force field, many crystals in one call.
 
     The energy above the known phases compares the crystal with the elements and with binaries of the same elements in
-    common prototypes that oxidation states balance, all by the same model; alloys are left out beside a non-metal.
-    Phases that are missing there can only raise it, so it is a lower bound of the energy above the hull: what lies far
-    above will not form, what lies at zero may still decompose.
+    common prototypes that oxidation states balance, and with triples of them as tilted perovskites, spinels and layered
+    oxides, all by the same model; alloys are left out beside a non-metal. Phases that are missing there can only raise
+    it, so it is a lower bound of the energy above the hull: what lies far above will not form, what lies at zero may
+    still decompose. The diagnostics say what is missing.
 
     The model was trained on density functional theory at 0 K (PBE+U by default) and has its errors: lattices about 1 %
     large against experiment, formation energies within about 0.1 eV/atom. Charge and spin are not seen.
+    Energies of a model that learnt raw energies of PBE with and without a Hubbard U get the corrections MP2020 before
+    they are compared with phases. By other functionals, oxides and fluorides of V, Cr, Mn, Fe, Co, Ni, Mo and W are
+    refused.
     `energy_spread` is how far a second model differs on the same scale: a warning that a gate may use, no uncertainty,
     since both were trained on the same data.
 
@@ -193,7 +144,7 @@ class MlffRelax(ForceField):
     """
 
     name = "mlff.relax"
-    version = "3"
+    version = "4"
     Settings = MlffRelaxSettings
     settings: MlffRelaxSettings
     spread = {
@@ -211,7 +162,7 @@ class MlffRelax(ForceField):
         measured: list[Property] = [VOLUME_PER_ATOM, DENSITY]
         if s.known_phases != "none":
             measured.append(FORMATION_ENERGY)
-        if s.known_phases == "binaries":
+        if s.known_phases in HULLS:
             measured.append(E_ABOVE_KNOWN_PHASES)
         if s.entries is not None:
             measured.append(E_ABOVE_HULL)
@@ -227,10 +178,14 @@ class MlffRelax(ForceField):
     def _levels(self) -> Mapping[Property, Level]:
         """Levels of the properties that depend on more than the model."""
         s = self.settings
-        levels = {E_ABOVE_KNOWN_PHASES: replace(self.level, conditions=f"{len(BINARIES)} binary prototypes")}
+        compared = Level(s.scale.model, compared_on(s.scale).label, geometry=self.level.geometry)
+        levels = {
+            FORMATION_ENERGY: compared,
+            E_ABOVE_KNOWN_PHASES: replace(compared, conditions=HULLS.get(s.known_phases, "")),
+        }
         if s.entries is not None:
             file_and_hash = f"{s.entries.name} {s.entries.sha256[:12]}"
-            levels[E_ABOVE_HULL] = replace(self.level, conditions=file_and_hash[:120])
+            levels[E_ABOVE_HULL] = replace(compared, conditions=file_and_hash[:120])
         if s.second_model is not None:
             levels[ENERGY_SPREAD] = replace(self.level, conditions=f"against {s.second_model}")
         return levels
@@ -239,7 +194,22 @@ class MlffRelax(ForceField):
         super().attach()
         if self.settings.second_model is not None:
             self._loaded("cpu", model=self.settings.second_model)
+        if self.settings.second_model is not None or compared_on(self.settings.scale) != self.settings.scale:
             load_correction()
+
+    def accepts(self, candidate: Crystal) -> Refusal | None:
+        refusal = super().accepts(candidate)
+        if refusal is not None or not self._compares:
+            return refusal
+        fault = comparison_fault(candidate.species, self.settings.scale)
+        if fault is None:
+            return None
+        return Refusal(Reason.NO_CORRECTION, f"{fault}; `known_phases: none` relaxes the cell alone")
+
+    @property
+    def _compares(self) -> bool:
+        """Whether energies are compared with those of phases."""
+        return self.settings.known_phases != "none" or self.settings.entries is not None
 
     def findings(
         self, batch: Sequence[Crystal], relaxed: Sequence[Relaxed], potential: Potential, context: Context
@@ -263,8 +233,13 @@ class MlffRelax(ForceField):
         if self.settings.known_phases == "none":
             return None
         systems = dict.fromkeys(frozenset(crystal.species) for crystal in crystals)
-        with_binaries = self.settings.known_phases == "binaries"
-        return known_phases(potential, self.settings.scale, systems, binaries=with_binaries)
+        return known_phases(
+            potential,
+            self.settings.scale,
+            systems,
+            binaries=self.settings.known_phases in HULLS,
+            further=self.settings.known_phases == "prototypes",
+        )
 
     def _second_values(self, relaxed: Sequence[Relaxed]) -> Sequence[PotentialValues | None]:
         """Returns the second model's values at each relaxed cell, in order.
@@ -290,21 +265,28 @@ class MlffRelax(ForceField):
     ) -> Finding:
         structure = structure_of(relaxation)
         energy = Energy(relaxation.energy_per_atom, self.settings.scale)
+        compared = on_mp2020(energy, structure) if self._compares else energy
         amounts = structure.composition.get_el_amt_dict()
         values: dict[Property, float] = {
             VOLUME_PER_ATOM: structure.volume / len(structure),
             DENSITY: float(structure.density),
         }
         facts: dict[str, Any] = {"energy_per_atom": energy.per_atom, "energy_scale": self.settings.scale.label}
+        if compared != energy:
+            facts |= {"compared_energy_per_atom": compared.per_atom, "compared_energy_scale": compared.scale.label}
         if phases is not None:
-            values[FORMATION_ENERGY] = phases.formation_energy(amounts, energy)
-            if self.settings.known_phases == "binaries":
-                values[E_ABOVE_KNOWN_PHASES], shares = phases.energy_above(amounts, energy)
+            values[FORMATION_ENERGY] = phases.formation_energy(amounts, compared)
+            if self.settings.known_phases in HULLS:
+                values[E_ABOVE_KNOWN_PHASES], shares = phases.energy_above(amounts, compared)
                 facts["decomposes_into"] = _largest_shares(shares)
+                is_wide = self.settings.known_phases == "prototypes"
+                facts["not_compared_with"] = not_compared(len(amounts), with_ternaries=is_wide)
         if self.settings.entries is not None:
             hull = phases_of(self.settings.entries, self.settings.scale)
-            values[E_ABOVE_HULL], shares = hull.energy_above(amounts, energy)
+            values[E_ABOVE_HULL], shares = hull.energy_above(amounts, compared)
             facts["hull_decomposes_into"] = _largest_shares(shares)
+            file = self.settings.entries
+            facts["hull_entries_left_out"] = read_entries(Path(file.path), file.sha256).left_out
         if second is not None and self.settings.second_model is not None:
             second_scale = potential_factory(self.settings.second_model).scale
             other = Energy(second.energy / len(structure), second_scale)

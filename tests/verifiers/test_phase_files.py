@@ -1,0 +1,76 @@
+"""Hulls from a user's files: own energies, and lists of pymatgen's computed entries."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sciagent.verification.verifier_contract import ReferenceFile
+from sciagent_simulators.potentials.potential_base_and_registry import MP2020, Energy, EnergyScale
+from sciagent_verifiers.simulation.phase_files import phases_of, read_entries, scale_fault
+
+SCALE = EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020)
+
+
+def entry(composition: dict[str, float], energy: float, run_type: str = "GGA", correction: float = 0.0) -> Any:
+    parameters = {"run_type": run_type}
+    return {"composition": composition, "energy": energy, "correction": correction, "parameters": parameters}
+
+
+MAGNESIA = [entry({"Mg": 2}, -3.0), entry({"O": 2}, -9.8), entry({"Mg": 1, "O": 1}, -11.9)]
+
+
+def written(folder: Path, rows: Any) -> ReferenceFile:
+    path = folder / "entries.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(rows).encode()))
+    return ReferenceFile.model_validate(str(path))
+
+
+def test_a_list_of_computed_entries_is_a_hull(tmp_path: Path) -> None:
+    """By hand: MgO lies at (-11.9 - 0.687) / 2 eV/atom with the correction of an oxide, Mg2O halfway towards Mg."""
+    file = written(tmp_path, [*MAGNESIA, entry({"D": 2}, -6.7)])
+    assert scale_fault(file, SCALE) is None
+    hull = phases_of(file, SCALE)
+    oxide = (-11.9 - 0.687) / 2
+    above, _ = hull.energy_above({"Mg": 1, "O": 1}, Energy(-6.25, SCALE))
+    assert above == pytest.approx(-6.25 - oxide, abs=1e-9)
+    above, shares = hull.energy_above({"Mg": 2, "O": 1}, Energy(-4.0, SCALE))
+    assert above == pytest.approx(-4.0 - (2 * oxide - 1.5) / 3, abs=1e-9)
+    assert sorted(shares.values()) == [pytest.approx(1 / 3), pytest.approx(2 / 3)]
+    assert read_entries(Path(file.path), file.sha256).left_out == 1
+
+
+def test_entries_as_pymatgen_writes_them(tmp_path: Path) -> None:
+    from pymatgen.entries.computed_entries import ComputedEntry
+
+    rows = [ComputedEntry("MgO", -11.9, correction=-0.687, parameters={"run_type": "GGA"}, entry_id="a").as_dict()]
+    content = read_entries(Path((file := written(tmp_path, rows)).path), file.sha256)
+    (phase,) = content.entries
+    assert phase.name == "a"
+    assert phase.energy_per_atom == pytest.approx(-5.95)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (entry({"Ca": 1, "O": 1}, -12.9, correction=-0.687), "others do not, so their energies are mixed"),
+        (entry({"Ca": 1}, -2.0, run_type="R2SCAN"), r"PBE\+U and r2SCAN do not mix"),
+        (entry({"Ca": 1}, -2.0, run_type="HF"), "run_type HF"),
+        (entry({"Ca": 0}, -2.0), "without atoms"),
+        ({"composition": {"Ca": 1}}, "energy: Field required"),
+    ],
+)
+def test_energies_that_cannot_be_compared_are_refused(tmp_path: Path, more: Any, said: str) -> None:
+    file = written(tmp_path, [*MAGNESIA, more])
+    with pytest.raises(ValueError, match=said):
+        read_entries(Path(file.path), file.sha256)
+
+
+def test_a_list_of_another_functional_does_not_fit(tmp_path: Path) -> None:
+    file = written(tmp_path, [entry({"Mg": 2}, -3.0, run_type="R2SCAN")])
+    said = scale_fault(file, SCALE)
+    assert said is not None and "r2SCAN, uncorrected" in said
