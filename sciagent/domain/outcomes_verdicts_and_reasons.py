@@ -145,7 +145,7 @@ class Reason(StrEnum):
     NO_OVERLAP = "no_overlap"  # two states share too few configurations for the difference of their free energies
     BOX_TOO_SMALL = "box_too_small"  # the periodic box became narrower than twice the range of the forces
     EXPLODED = "exploded"  # positions, velocities or energies of a simulation became NaN or infinite
-    PHASE = "phase"  # a liquid that boiled, or that does not flow
+    PHASE = "phase"  # a liquid that boiled, or that does not flow; a crystal that loses its structure
     VISCOSITY_UNKNOWN = "viscosity_unknown"  # without it a diffusion coefficient cannot be corrected for the box's size
     # external programs
     PROGRAM_MISSING = "program_missing"  # not installed on this machine, or another program of the same name

@@ -271,7 +271,22 @@ DENSITY = Property("density", ("g/mL", "g/cm^3", "kg/m^3"), "mass by volume", lo
 VAPORISATION_ENTHALPY = Property(
     "vaporisation_enthalpy", ("kJ/mol", "kcal/mol", "eV"), "heat of vaporisation at the temperature of the level"
 )
-SELF_DIFFUSION = Property("self_diffusion", ("m^2/s", "cm^2/s"), "self-diffusion coefficient of a liquid", low=0)
+SELF_DIFFUSION = Property(
+    "self_diffusion",
+    ("m^2/s", "cm^2/s"),
+    "self-diffusion coefficient of a liquid, or of the species of a crystal that its level names",
+    low=0,
+)
+NEIGHBOURS_KEPT = Property(
+    "neighbours_kept", _RATIO, "share of neighbouring atoms of a crystal that stay neighbours", low=0, high=1
+)
+SITE_DISPLACEMENT = Property(
+    "site_displacement",
+    ("angstrom", "nm"),
+    "root mean square distance of atoms from their sites in the relaxed crystal",
+    low=0,
+    high=100,
+)
 BULK_MODULUS = Property("bulk_modulus", ("GPa", "eV/angstrom**3"), "bulk modulus at zero pressure", low=0, high=1000)
 SOLVATION_ENERGY = Property("solvation_free_energy", _ENERGY, "solvation free energy, 1 M to 1 M")
 VERTICAL_IP = Property(

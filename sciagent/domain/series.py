@@ -6,6 +6,8 @@ checks all of it: size, number of curves and values, finite numbers, names that 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from itertools import zip_longest
 from typing import Annotated, Literal, TypeVar
@@ -29,6 +31,12 @@ MAX_BYTES = 200_000
 """Largest series as JSON."""
 MAX_VALUES = 50_000
 """Largest number of values of a column."""
+MAX_POINTS = 400
+"""Largest number of points of a curve that `curve_series` keeps."""
+MAX_TITLE = 200
+"""Longest title, in characters."""
+DIGITS = 6
+"""Significant digits of the values that `curve_series` keeps."""
 NUMBER_RATIO = "1"
 """Unit of an axis without one."""
 
@@ -188,6 +196,37 @@ def read_series(data: bytes) -> Series:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise UsageError(f"no valid series: {shown(where)}: {shown(first['msg'], 200)}") from None
+
+
+def curve_series(
+    title: str,
+    x_axis: SeriesAxis,
+    y_axis: SeriesAxis,
+    x: Sequence[float],
+    columns: Mapping[str, Sequence[float]],
+    errors: Mapping[str, Sequence[float]] | None = None,
+) -> Series:
+    """Returns curves over one column of positions, which may be arrays; of longer ones each second, third, ... point.
+
+    title: is cut to MAX_TITLE characters. columns: the values by name. errors: standard uncertainties of some of them.
+    """
+    step = max(1, math.ceil(len(x) / MAX_POINTS))
+    errors = errors or {}
+    listed = [SeriesColumn(name=x_axis.name, axis=x_axis.name, values=_rounded(x[::step]))]
+    curves = []
+    for name, values in columns.items():
+        listed.append(SeriesColumn(name=name, axis=y_axis.name, values=_rounded(values[::step])))
+        error = None
+        if name in errors:
+            error = f"{name}_error"
+            listed.append(SeriesColumn(name=error, axis=y_axis.name, values=_rounded(errors[name][::step])))
+        curves.append(SeriesCurve(name=name.replace("_", " "), x=x_axis.name, y=name, error=error))
+    return Series(title=title[:MAX_TITLE], axes=[x_axis, y_axis], columns=listed, curves=curves)
+
+
+def _rounded(values: Sequence[float]) -> list[float]:
+    """Returns values with `DIGITS` significant digits."""
+    return [float(f"{value:.{DIGITS}g}") for value in values]
 
 
 _Part = TypeVar("_Part", SeriesAxis, SeriesColumn)

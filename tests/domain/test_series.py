@@ -6,7 +6,16 @@ import json
 
 import pytest
 
-from sciagent.domain.series import MAX_BYTES, CurveRole, Series, SeriesAxis, SeriesColumn, SeriesCurve, read_series
+from sciagent.domain.series import (
+    MAX_BYTES,
+    CurveRole,
+    Series,
+    SeriesAxis,
+    SeriesColumn,
+    SeriesCurve,
+    curve_series,
+    read_series,
+)
 from sciagent.errors import UsageError
 
 
@@ -94,3 +103,17 @@ def test_a_series_that_is_too_large_is_not_written() -> None:
     series = Series(title="Long", axes=[SeriesAxis(name="time", meaning="time")], columns=columns, curves=curves)
     with pytest.raises(UsageError, match="thin it"):
         series.to_json()
+
+
+def test_long_curves_are_thinned_and_rounded_with_their_errors() -> None:
+    time = SeriesAxis(name="time", meaning="time", unit="ps")
+    energy = SeriesAxis(name="energy", meaning="energy", unit="eV")
+    x = [0.1 * step for step in range(1001)]
+    columns = {"first_run": [1 / 3] * 1001, "second_run": [2.0] * 1001}
+    made = curve_series("E" * 300, time, energy, x, columns, {"second_run": [0.5] * 1001})
+    assert len(made.title) == 200 and len(made.column("time").values) == 334
+    assert set(made.column("first_run").values) == {0.333333}
+    assert [(curve.name, curve.error) for curve in made.curves] == [
+        ("first run", None),
+        ("second run", "second_run_error"),
+    ]

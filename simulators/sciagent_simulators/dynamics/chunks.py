@@ -25,6 +25,10 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent_simulators.geometry_and_its_checks import failure
@@ -179,6 +183,19 @@ def write_chunk(path: Path, place: ChunkPlace, members: Members) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise failure(Reason.DISK_FULL, f"{path.name}, {len(content)} bytes, does not fit on the disk") from error
         raise
+
+
+def saved_array(values: NDArray[Any]) -> bytes:
+    """Returns an array in NumPy's format, as the content of a member."""
+    buffer = io.BytesIO()
+    np.save(buffer, values, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def loaded_array(members: Members, name: str) -> NDArray[Any]:
+    """Returns the array that the member `name.npy` holds."""
+    array: NDArray[Any] = np.load(io.BytesIO(members[f"{name}.npy"]), allow_pickle=False)
+    return array
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,7 +14,6 @@ density: Girolami, J. Chem. Educ. 71, 962 (1994), without its terms for hydrogen
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
-from sciagent_simulators.dynamics.chunks import ChunkChain, ChunkPlace, Members, Progress, Report
+from sciagent_simulators.dynamics.chunks import ChunkChain, ChunkPlace, Members, Progress, Report, loaded_array
 from sciagent_simulators.dynamics.openmm_chain import (
     GAS_CONSTANT,
     DynamicsSamples,
@@ -261,7 +260,7 @@ class LiquidSimulation:
         return ChunkChain(self.folder / name, f"{self.key} {name[:3]}", replica, length, step)
 
     def _check_boiled(self, members: Members) -> None:
-        volumes = np.load(io.BytesIO(members["volume.npy"]), allow_pickle=False)
+        volumes = loaded_array(members, "volume")
         edge = float(np.mean(volumes[-10:])) ** (1 / 3)
         density = self.estimate * (self._edge_at(self.estimate) / edge) ** 3
         if density < BOILED_SHARE * self.estimate:

@@ -14,7 +14,6 @@ Ferguson, Comput. Phys. Commun. 91, 283 (1995); Aqvist et al., Chem. Phys. Lett.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.dynamics.chunks import ChunkChain, ChunkPlace, Members, Report
+from sciagent_simulators.dynamics.chunks import ChunkChain, ChunkPlace, Members, Report, loaded_array, saved_array
 from sciagent_simulators.geometry_and_its_checks import failure
 
 Array = NDArray[np.float64]
@@ -172,10 +171,9 @@ class OpenMMRun:
         numbers = range(1, (chain.length if n_chunks is None else n_chunks) + 1)
         arrays: dict[str, list[Array]] = {}
         for number in numbers:
-            for name, content in chain.read(number).items():
-                if name.endswith(".npy"):
-                    values = np.load(io.BytesIO(content), allow_pickle=False)
-                    arrays.setdefault(name.removesuffix(".npy"), []).append(values.astype(float))
+            members = chain.read(number)
+            for name in [member.removesuffix(".npy") for member in members if member.endswith(".npy")]:
+                arrays.setdefault(name, []).append(loaded_array(members, name).astype(float))
         joined = {name: np.concatenate(parts) for name, parts in arrays.items()}
         volume = joined["volume"] if self.is_periodic else None
         return DynamicsSamples(
@@ -254,10 +252,10 @@ class OpenMMRun:
                 positions.append(state.getPositions(asNumpy=True)._value[chosen] / ANGSTROM)
                 boxes.append(np.full(3, math.nan) if edges is None else edges)
             report(done / settings.steps, f"chunk {place.number}: step {done} of {settings.steps}")
-        members = {f"{name}.npy": _saved(np.array(values)) for name, values in samples.items()}
+        members = {f"{name}.npy": saved_array(np.array(values)) for name, values in samples.items()}
         if positions:
-            members["positions.npy"] = _saved(np.array(positions, dtype=np.float32))
-            members["boxes.npy"] = _saved(np.array(boxes))
+            members["positions.npy"] = saved_array(np.array(positions, dtype=np.float32))
+            members["boxes.npy"] = saved_array(np.array(boxes))
         return {**members, STATE: self._state(context), "platform.json": _described(context)}
 
     def _checked_edges(self, state: Any) -> Array | None:
@@ -367,10 +365,3 @@ def _described(context: Any) -> bytes:
 
     platform = context.getPlatform()
     return json.dumps({"openmm": openmm.__version__, "platform": platform.getName()}, sort_keys=True).encode()
-
-
-def _saved(values: NDArray[Any]) -> bytes:
-    """Returns an array in NumPy's format."""
-    buffer = io.BytesIO()
-    np.save(buffer, values, allow_pickle=False)
-    return buffer.getvalue()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,7 +18,7 @@ from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import DENSITY, SELF_DIFFUSION, VAPORISATION_ENTHALPY
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_positions_and_tiers import Tier
-from sciagent.domain.series import MEDIA_TYPE, Series, SeriesAxis, SeriesColumn, SeriesCurve
+from sciagent.domain.series import MEDIA_TYPE, Series, SeriesAxis, curve_series
 from sciagent.verification.verifier_contract import (
     ArtifactFile,
     Context,
@@ -44,6 +44,7 @@ from sciagent_simulators.dynamics.liquid import (
     LiquidValues,
     molecules_in,
 )
+from sciagent_simulators.force_fields.molecule_parameters import MoleculeParameters
 from sciagent_simulators.force_fields.parametrise import ForceFieldName, check_supported, parametrise
 from sciagent_simulators.programs.ambertools import AMBERTOOLS
 from sciagent_simulators.starting_geometry import embed
@@ -55,9 +56,6 @@ SECONDS_PER_ATOM_STEP = 3.5e-6
 SECONDS_PER_GAS_STEP = 2.5e-5
 SECONDS_PER_HEAVY_ATOM = 0.5  # of AM1-BCC charges: antechamber and sqm
 CONFORMERS = 10  # of the gas and of the packed boxes
-MAX_CURVE = 400  # points of a stored curve
-MAX_TITLE = 200  # characters
-DIGITS = 6
 
 Observable = Literal["density", "vaporisation", "diffusion"]
 Element = Annotated[str, Field(pattern=r"^[A-Z][a-z]?$")]
@@ -163,14 +161,7 @@ class MdLiquid(MoleculeVerifier):
         return at(self.level, *(prop for name, prop in wanted.items() if name in self.settings.observables))
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
-        if candidate.n_atoms > self.settings.max_atoms:
-            detail = f"{candidate.n_atoms} atoms; the limit is {self.settings.max_atoms}"
-            return Refusal(Reason.TOO_LARGE, detail)
-        try:
-            check_supported(with_hydrogens(candidate))
-        except SimulatorError as error:
-            return Refusal(Reason(error.reason), error.detail)
-        return None
+        return refusal_of_force_fields(candidate, self.settings.max_atoms)
 
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of the charges, of the steps of all boxes, and of the gas."""
@@ -205,22 +196,9 @@ class MdLiquid(MoleculeVerifier):
         )
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
-        key = content_hash([molecule.key, context.settings_hash or self.settings_hash, context.replicate])
-        seed = int(key[:7], 16)
-        graph = with_hydrogens(molecule)
-        folder = context.checkpoint / key[:16]
-        folder.mkdir(exist_ok=True)
-        charges_file = folder / "charges.json"
-        context.progress(0, 1, "charges and parameters")
-        charges = None
-        if charges_file.exists():
-            charges = json.loads(charges_file.read_text(encoding="utf-8"))
-        parameters = parametrise(graph, self.settings.force_field, context.scratch / "parameters", seed, charges)
-        if charges is None:
-            _write_once(charges_file, json.dumps(list(parameters.charges)))
-        geometries, _, _ = embed(molecule.mol, molecule.charge, 1, CONFORMERS, seed)
-        conformers = np.array([geometry.positions for geometry in geometries])
-        simulation = LiquidSimulation(parameters, conformers, self._protocol(context.threads), folder, key)
+        ready = prepared(molecule, self, self.settings.force_field, context)
+        protocol = self._protocol(context.threads)
+        simulation = LiquidSimulation(ready.parameters, ready.conformers, protocol, ready.folder, ready.key)
         values = simulation.run(context.progress, context.deadline)
         return self._finding(molecule, values, context)
 
@@ -257,6 +235,54 @@ class MdLiquid(MoleculeVerifier):
         return Finding(molecule.key, Outcome.OK, tuple(rows), diagnostics=diagnostics, artifacts=tuple(artifacts))
 
 
+@dataclass(frozen=True, eq=False)
+class PreparedMolecule:
+    """A molecule with all that its simulations start from."""
+
+    parameters: MoleculeParameters
+    conformers: NDArray[np.float64]
+    """c x n x 3, angstrom."""
+    folder: Path
+    """Folder in the checkpoint, for the chains."""
+    key: str
+    """Name of the computation, from which seeds follow."""
+
+
+def prepared(
+    molecule: Molecule, verifier: MoleculeVerifier, force_field: ForceFieldName, context: Context
+) -> PreparedMolecule:
+    """Returns the parameters, charges and conformers of a molecule. Charges are computed once for a checkpoint.
+
+    Raises SimulatorError as `parametrise` and `embed`."""
+    key = content_hash([molecule.key, context.settings_hash or verifier.settings_hash, context.replicate])
+    seed = int(key[:7], 16)
+    folder = context.checkpoint / key[:16]
+    folder.mkdir(exist_ok=True)
+    charges_file = folder / "charges.json"
+    context.progress(0, 1, "charges and parameters")
+    charges = None
+    if charges_file.exists():
+        charges = json.loads(charges_file.read_text(encoding="utf-8"))
+    graph = with_hydrogens(molecule)
+    parameters = parametrise(graph, force_field, context.scratch / "parameters", seed, charges)
+    if charges is None:
+        _write_once(charges_file, json.dumps(list(parameters.charges)))
+    geometries, _, _ = embed(molecule.mol, molecule.charge, 1, CONFORMERS, seed)
+    conformers = np.array([geometry.positions for geometry in geometries])
+    return PreparedMolecule(parameters, conformers, folder, key)
+
+
+def refusal_of_force_fields(candidate: Molecule, max_atoms: int) -> Refusal | None:
+    """Returns why force fields with AM1-BCC charges do not describe a molecule, or None."""
+    if candidate.n_atoms > max_atoms:
+        return Refusal(Reason.TOO_LARGE, f"{candidate.n_atoms} atoms; the limit is {max_atoms}")
+    try:
+        check_supported(with_hydrogens(candidate))
+    except SimulatorError as error:
+        return Refusal(Reason(error.reason), error.detail)
+    return None
+
+
 def with_hydrogens(molecule: Molecule) -> Any:
     """Returns the RDKit molecule with explicit hydrogens."""
     from rdkit import Chem
@@ -273,26 +299,26 @@ def _write_once(path: Path, text: str) -> None:
 
 def series_of(values: LiquidValues, title: str) -> dict[str, Series]:
     """Returns the series of the results by name: density against time, the distributions, the displacements."""
-    density = {f"replica_{number}": column for number, column in enumerate(values.densities, start=1)}
+    density = {f"replica_{number}": column.tolist() for number, column in enumerate(values.densities, start=1)}
     series = {
-        "density": _curves(
+        "density": curve_series(
             f"density of {title}",
             SeriesAxis(name="time", meaning="time", unit="ps"),
             SeriesAxis(name="density", meaning="density", unit="g/mL"),
-            values.times,
+            values.times.tolist(),
             density,
         )
     }
     if values.distributions:
-        r = values.distributions[0][1].r
-        columns: dict[str, NDArray[np.float64]] = {}
-        errors: dict[str, NDArray[np.float64]] = {}
+        r = values.distributions[0][1].r.tolist()
+        columns: dict[str, list[float]] = {}
+        errors: dict[str, list[float]] = {}
         for number, (name, found) in enumerate(values.distributions, start=1):
             label = f"g{number}_{name.lower().replace('-', '_')}"
-            columns[label] = found.g
+            columns[label] = found.g.tolist()
             if found.uncertainty is not None:
-                errors[label] = found.uncertainty
-        series["distribution"] = _curves(
+                errors[label] = found.uncertainty.tolist()
+        series["distribution"] = curve_series(
             f"pair distributions of {title}",
             SeriesAxis(name="r", meaning="distance", unit="angstrom"),
             SeriesAxis(name="g", meaning="pair distribution between molecules"),
@@ -301,9 +327,9 @@ def series_of(values: LiquidValues, title: str) -> dict[str, Series]:
             errors,
         )
     if values.displacements:
-        lags = np.arange(len(values.displacements[0]), dtype=float)
-        moved = {f"replica_{number}": column for number, column in enumerate(values.displacements, start=1)}
-        series["displacement"] = _curves(
+        lags = np.arange(len(values.displacements[0]), dtype=float).tolist()
+        moved = {f"replica_{number}": column.tolist() for number, column in enumerate(values.displacements, start=1)}
+        series["displacement"] = curve_series(
             f"mean squared displacement in {title}",
             SeriesAxis(name="lag", meaning="time", unit="ps"),
             SeriesAxis(name="displacement", meaning="mean squared displacement", unit="angstrom**2"),
@@ -311,31 +337,3 @@ def series_of(values: LiquidValues, title: str) -> dict[str, Series]:
             moved,
         )
     return series
-
-
-def _curves(
-    title: str,
-    x_axis: SeriesAxis,
-    y_axis: SeriesAxis,
-    x: NDArray[np.float64],
-    columns: Mapping[str, NDArray[np.float64]],
-    errors: Mapping[str, NDArray[np.float64]] | None = None,
-) -> Series:
-    """Returns curves on two axes, each with at most `MAX_CURVE` points; errors: of some of the columns."""
-    step = max(1, math.ceil(len(x) / MAX_CURVE))
-    errors = errors or {}
-    listed = [SeriesColumn(name=x_axis.name, axis=x_axis.name, values=_rounded(x[::step]))]
-    curves = []
-    for name, values in columns.items():
-        listed.append(SeriesColumn(name=name, axis=y_axis.name, values=_rounded(values[::step])))
-        error = None
-        if name in errors:
-            error = f"{name}_error"
-            listed.append(SeriesColumn(name=error, axis=y_axis.name, values=_rounded(errors[name][::step])))
-        curves.append(SeriesCurve(name=name.replace("_", " "), x=x_axis.name, y=name, error=error))
-    return Series(title=title[:MAX_TITLE], axes=[x_axis, y_axis], columns=listed, curves=curves)
-
-
-def _rounded(values: NDArray[np.float64]) -> list[float]:
-    """Returns values with `DIGITS` significant digits."""
-    return [float(f"{value:.{DIGITS}g}") for value in values]
