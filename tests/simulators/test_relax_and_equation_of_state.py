@@ -15,8 +15,8 @@ from ase.optimize import FIRE
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.potentials.ase_potential import AsePotential
-from sciagent_simulators.potentials.potential_base_and_registry import EnergyScale
-from sciagent_simulators.potentials.relax_and_equation_of_state import evaluate, heights, relax
+from sciagent_simulators.potentials.potential_base_and_registry import EnergyScale, PotentialValues
+from sciagent_simulators.potentials.relax_and_equation_of_state import SETTLED, evaluate, heights, relax, settle
 
 SCALE = EnergyScale("EMT", "effective medium")
 POTENTIAL = AsePotential(EMT(), SCALE)
@@ -133,3 +133,40 @@ def test_batches_are_cut_at_the_number_of_atoms_that_a_potential_takes() -> None
 
     evaluate(Counting(EMT(), SCALE, 9), [bulk("Cu", cubic=True)] * 5)
     assert calls == [2, 2, 1]
+
+
+class WeakAxis:
+    """A potential of cells whose third axis, at right angles to the others, is held at 11 angstrom by a weak spring."""
+
+    scale = SCALE
+    atoms_at_once = 100
+
+    def __init__(self, spring: float) -> None:
+        self.spring = spring  # eV/angstrom**2
+
+    def evaluate(self, batch: Any) -> list[PotentialValues]:
+        values = []
+        for atoms in batch:
+            stretched = atoms.cell.array[2, 2] - 11
+            stress = np.zeros((3, 3))
+            stress[2, 2] = self.spring * stretched * atoms.cell.array[2, 2] / atoms.get_volume()
+            energy = self.spring * stretched**2 / 2
+            values.append(PotentialValues(energy, np.zeros((len(atoms), 3)), stress))
+        return values
+
+
+def test_a_soft_axis_settles_at_smaller_forces_or_is_said_not_to() -> None:
+    cell = bulk("Po", "sc", a=3.0).repeat((1, 1, 2))
+    cell.set_cell([3.0, 3.0, 10.0], scale_atoms=True)
+    potential = WeakAxis(0.0035)
+    [first] = relax(potential, [cell], fmax=0.02)
+    assert first.fault is None and first.steps == 1, "it looks converged 1 angstrom away from its minimum"
+    [settled] = settle(potential, [first], fmax=0.02, steps=300)
+    assert settled.fault is None and 0 < settled.last_change <= SETTLED
+    assert settled.atoms.cell.array[2, 2] == pytest.approx(11, abs=0.03)
+    assert settled.volume_ratio == pytest.approx(settled.atoms.get_volume() / cell.get_volume())
+
+    weaker = WeakAxis(0.0007)  # it moves for the first time at the smallest limit
+    [lost] = settle(weaker, relax(weaker, [cell], fmax=0.01), fmax=0.01, steps=300)
+    assert lost.fault is not None and lost.fault.reason == Reason.GEOMETRY_NOT_CONVERGED
+    assert "that no bonds cross" in str(lost.fault)

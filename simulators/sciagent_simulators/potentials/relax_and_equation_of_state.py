@@ -45,6 +45,11 @@ MIN_VOLUME_RATIO = 0.25
 MAX_VOLUME_RATIO = 4.0
 """Volume over the first volume above which a relaxation is given up."""
 MAX_FORCE = 1e4  # eV/angstrom
+TIGHTER = (10, 40)
+"""Factors by which the limit of the forces is smaller in the further relaxations of a cell with a soft vector."""
+SETTLED = 0.01
+"""Relative change of a cell vector up to which a further relaxation confirms the one before."""
+FURTHER_STEPS = 3  # times as many evaluations in a further relaxation
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class Relaxed:
     """Core-seconds that the evaluations take alone; 0 if the model does not tell."""
     fault: SimulatorError | None = None
     """The reason why there is no result; None if the relaxation has converged."""
+    last_change: float = 0.0
+    """Largest relative change of a cell vector in the last further relaxation by `settle`; 0 without one."""
 
     @property
     def energy_per_atom(self) -> float:
@@ -224,6 +231,47 @@ def relax(
             member.step()
         active = [member for member in active if member.fault is None]  # a step may have set a fault
     return [member.result(fmax) for member in members]
+
+
+def settle(potential: Potential, relaxed: Sequence[Relaxed], fmax: float, steps: int) -> list[Relaxed]:
+    """Returns cells with a soft vector, relaxed further at smaller forces until no vector changes by more than SETTLED.
+
+    Where only weak forces act, as between layers, forces are below `fmax` long before the minimum, and the cell looks
+    converged. A cell that still changes at the smallest limit gets a fault (geometry_not_converged).
+
+    relaxed: converged relaxations. fmax: their limit, eV/angstrom. steps: evaluations of each of them at most.
+    """
+    results = list(relaxed)
+    moving = list(range(len(results)))
+    for factor in TIGHTER:
+        cells = [results[index].atoms for index in moving]
+        further = relax(potential, cells, fmax / factor, FURTHER_STEPS * steps)
+        for index, more in zip(moving, further, strict=True):
+            results[index] = _continued(results[index], more)
+        moving = [i for i in moving if results[i].fault is None and results[i].last_change > SETTLED]
+        if not moving:
+            break
+    for index in moving:
+        change = results[index].last_change
+        detail = (
+            f"a cell vector that no bonds cross still changes by {change:.1%} at {fmax / TIGHTER[-1]:g} eV/angstrom"
+        )
+        fault = _fault(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, detail)
+        results[index] = replace(results[index], fault=fault)
+    return results
+
+
+def _continued(first: Relaxed, further: Relaxed) -> Relaxed:
+    """Returns the further relaxation of a cell with what both have cost and changed."""
+    before = np.linalg.norm(first.atoms.cell.array, axis=1)
+    after = np.linalg.norm(further.atoms.cell.array, axis=1)
+    return replace(
+        further,
+        steps=first.steps + further.steps,
+        volume_ratio=first.volume_ratio * further.volume_ratio,
+        seconds=first.seconds + further.seconds,
+        last_change=float(np.abs(after / before - 1).max()),
+    )
 
 
 def evaluate(potential: Potential, batch: Sequence[Any]) -> list[PotentialValues]:

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.conventional_cell_and_cif import ConventionalCell, cif_of_cell, conventional_cell
-from sciagent.chemistry.crystals.layers_and_vacuum import VACUUM, part_in_vacuum
+from sciagent.chemistry.crystals.layers_and_vacuum import VACUUM, part_in_vacuum, soft_vectors
 from sciagent.domain.evidence_keys_and_pooled_replicates import CLASS, UNCERTAINTY_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.verification.verifier_contract import (
@@ -51,7 +51,7 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     potential_factory,
     potential_versions,
 )
-from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, relax
+from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, relax, settle
 
 DEFAULT_MODEL = "chgnet-0.3.0"
 EXPECTED_STEPS = 45  # of a relaxation, in the estimate of its cost
@@ -201,7 +201,7 @@ class ForceField(Verifier[Crystal]):
         device = available_device()
         potential = self._loaded(device)
         cells = [AseAtomsAdaptor.get_atoms(crystal.structure, msonable=False) for crystal in batch]
-        relaxed = relax(potential, cells, fmax=self.settings.fmax, steps=self.settings.steps)
+        relaxed = self._settled(potential, relax(potential, cells, self.settings.fmax, self.settings.steps))
         findings = self.findings(batch, relaxed, potential, context)
         versions = potential_versions(self.settings.model)
         # The time of the batch is divided among its crystals by what each would have taken alone.
@@ -210,6 +210,15 @@ class ForceField(Verifier[Crystal]):
         for finding, share in zip(findings, shares, strict=True):
             spent = Cost(gpu_seconds=seconds_per_share * share) if device == "cuda" else None
             yield replace(finding, share=share, spent=spent, versions=versions)
+
+    def _settled(self, potential: Potential, relaxed: Sequence[Relaxed]) -> list[Relaxed]:
+        """Returns the relaxations; those of cells with a vector that no bonds cross are settled or have a fault."""
+        results = list(relaxed)
+        soft = [i for i, each in enumerate(results) if each.fault is None and any(soft_vectors(structure_of(each)))]
+        settled = settle(potential, [results[i] for i in soft], self.settings.fmax, self.settings.steps)
+        for index, relaxation in zip(soft, settled, strict=True):
+            results[index] = relaxation
+        return results
 
     def seconds_alone(self, relaxation: Relaxed) -> float:
         """Returns the core-seconds of a relaxation alone."""

@@ -47,7 +47,7 @@ class MlffElastic(ForceField):
     """
 
     name = "mlff.elastic"
-    version = "3"
+    version = "4"
     Settings = ForceFieldSettings
     spread = {BULK_MODULUS: 0.3, VOLUME_PER_ATOM: 0.02}
 

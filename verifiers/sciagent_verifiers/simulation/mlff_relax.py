@@ -144,7 +144,7 @@ class MlffRelax(ForceField):
     """
 
     name = "mlff.relax"
-    version = "4"
+    version = "5"
     Settings = MlffRelaxSettings
     settings: MlffRelaxSettings
     spread = {
@@ -294,7 +294,11 @@ class MlffRelax(ForceField):
             values[ENERGY_SPREAD] = model_difference(on_mp2020(energy, structure), on_mp2020(other, structure))
         cell = conventional_cell(structure)
         values |= _lattice_constants(cell)
-        rows = self.measured(values, self._levels, lattice_errors(cell, self.settings.fmax))
+        errors = dict(lattice_errors(cell, self.settings.fmax))
+        if relaxation.last_change:  # a cell with a soft vector
+            for prop in (VOLUME_PER_ATOM, DENSITY):
+                errors[prop] = math.hypot(self.spread[prop], values[prop] * relaxation.last_change)
+        rows = self.measured(values, self._levels, errors)
         return self.calculated(crystal, context, rows, relaxation, facts, cell)
 
 
