@@ -224,21 +224,26 @@ def calc(
     remarks = []
     for answer in answers:
         if answer.outcome != "ok":
-            text = one_line(answer.text, MAX_TEXT) or "nothing"
-            failures.append(f"{text}: {answer.outcome} ({answer.reason}): {answer.detail}")
+            failures.append(f"{_called(answer)}: {answer.outcome} ({answer.reason}): {answer.detail}")
         elif answer.detail:
-            remarks.append(f"{answer.text}: {answer.detail}")
-        remarks += [f"{answer.text}: {line}" for line in isomer_lines(answer.values)]
+            remarks.append(f"{_called(answer)}: {answer.detail}")
+        remarks += [f"{_called(answer)}: {line}" for line in isomer_lines(answer.values)]
     reused = sum(answer.reused for answer in answers)
     notes = [f"{plural(reused, 'candidate')} known already, at no cost"] if reused else []
     put_answer(answers, json, _parts(verifier, answers), *failures, *remarks, *notes)
     raise typer.Exit(Exit.FAILED if failures else Exit.OK)
 
 
+def _called(answer: CalculatedCandidate) -> str:
+    """Returns the structure as it was given, on one line; formula and space group for one that was given as a file."""
+    is_file = "\n" in answer.text.strip()
+    return one_line((is_file and answer.structure) or answer.text, MAX_TEXT) or "nothing"
+
+
 def _progress(answer: CalculatedCandidate, n: int) -> None:
     """Prints a line on stderr for a molecule that took its time, and for each hundredth."""
     if answer.core_seconds >= SLOW:
-        say(f"{n}: {answer.text}: {answer.outcome}, {answer.core_seconds:.1f} core-s")
+        say(f"{n}: {_called(answer)}: {answer.outcome}, {answer.core_seconds:.1f} core-s")
     elif n % EVERY == 0:
         say(f"{n} candidates done")
 

@@ -13,3 +13,4 @@ def test_a_derivative_outside_the_usual_range_is_a_remark() -> None:
         odd = StateFit(volume=40.5, bulk_modulus=88.0, derivative=derivative, residual=1e-4)
         said = remark_on(odd)
         assert said is not None and f"{derivative:.1f}" in said
+    assert "upper bound" in str(remark_on(usual, is_soft=True)), "a layered crystal"

@@ -115,6 +115,7 @@ def test_lengths_along_which_no_bonds_run_have_no_uncertainty() -> None:
 
     layered = errors(decorated("MoS2", ("Mo", "S")))
     assert layered["lattice_a"] and layered["lattice_c"] is None
+    assert layered["volume_per_atom"] is None and layered["density"] is None
     salt = errors(SALT)
     assert salt["lattice_a"] == pytest.approx(2 * (errors(SALT, 0.01)["lattice_a"] or 0))
     monoclinic = errors(decorated("baddeleyite", ("Zr", "O")))

@@ -11,7 +11,7 @@ import pytest
 
 from sciagent.verification.verifier_contract import ReferenceFile
 from sciagent_simulators.potentials.potential_base_and_registry import MP2020, Energy, EnergyScale
-from sciagent_verifiers.simulation.phase_files import phases_of, read_entries, scale_fault
+from sciagent_verifiers.simulation.phase_files import elements_alone, phases_of, read_entries, scale_fault
 
 SCALE = EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020)
 
@@ -42,6 +42,7 @@ def test_a_list_of_computed_entries_is_a_hull(tmp_path: Path) -> None:
     assert above == pytest.approx(-4.0 - (2 * oxide - 1.5) / 3, abs=1e-9)
     assert sorted(shares.values()) == [pytest.approx(1 / 3), pytest.approx(2 / 3)]
     assert read_entries(Path(file.path), file.sha256).left_out == 1
+    assert elements_alone(Path(file.path), file.sha256) == {"Mg", "O"}
 
 
 def test_entries_as_pymatgen_writes_them(tmp_path: Path) -> None:

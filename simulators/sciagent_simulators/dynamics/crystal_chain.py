@@ -428,7 +428,7 @@ class CrystalSimulation:
 
         Raises SimulatorError not_converged (not_equilibrated), also for a mean temperature that is off by more than
         5 percent."""
-        temperature = mean_of_replicas([record.temperatures for record in records])
+        temperature = mean_of_replicas([record.temperatures for record in records], quantity="temperature")
         bias = abs(temperature.mean - self.protocol.temperature)
         if bias > max(MAX_BIAS * self.protocol.temperature, 4 * temperature.uncertainty):
             raise failure(
@@ -452,7 +452,7 @@ class CrystalSimulation:
             kept=_mean([record.kept for record in records]),
             displacement=_mean([record.displacements for record in records]),
             temperature=temperature,
-            energy=mean_of_replicas([record.energies for record in records]),
+            energy=mean_of_replicas([record.energies for record in records], quantity="energy"),
             diffusion=diffusion,
             no_diffusion=no_diffusion,
             hops=hops,

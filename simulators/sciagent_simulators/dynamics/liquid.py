@@ -187,7 +187,7 @@ class LiquidSimulation:
         samples = [run.samples(chain) for run, chain in boxes]
         flow = self._flow(samples)
         gas = self._gas(progress, deadline) if protocol.vaporisation else None
-        density = mean_of_replicas([self._produced(each.density) for each in samples])
+        density = mean_of_replicas([self._produced(each.density) for each in samples], quantity="density")
         diffusion = None
         displacements: tuple[Array, ...] = ()
         if protocol.viscosity is not None:
@@ -204,7 +204,8 @@ class LiquidSimulation:
         diffusion: SelfDiffusion | None,
         displacements: tuple[Array, ...],
     ) -> LiquidValues:
-        energy = mean_of_replicas([self._produced(each.potential_energy) / self.molecules for each in samples])
+        energies = [self._produced(each.potential_energy) / self.molecules for each in samples]
+        energy = mean_of_replicas(energies, quantity="energy of the liquid")
         vaporisation = None
         if gas is not None:
             value = gas.mean - energy.mean + GAS_CONSTANT * self.protocol.temperature
@@ -297,7 +298,7 @@ class LiquidSimulation:
             chain = self._chain(run, f"gas{replica}", replica, GAS_CHUNKS)
             self._advance(chain, f"gas {replica + 1} of {protocol.replicas}", 1.0, progress, deadline)
             energies.append(run.samples(chain).potential_energy)
-        return mean_of_replicas(energies)
+        return mean_of_replicas(energies, quantity="energy of the gas")
 
     def _diffusion(
         self, ends: Sequence[tuple[Array, Array]], density: float, progress: Progress, deadline: float

@@ -163,10 +163,13 @@ def standard_error(series: ArrayLike, inefficiency: float | None = None) -> floa
     return by_correlation if by_blocks is None else max(by_correlation, by_blocks)
 
 
-def mean_of_replicas(replicas: Sequence[ArrayLike], min_independent: float = MIN_INDEPENDENT) -> ReplicaMean:
+def mean_of_replicas(
+    replicas: Sequence[ArrayLike], min_independent: float = MIN_INDEPENDENT, quantity: str = "a series"
+) -> ReplicaMean:
     """Returns the mean over the equilibrated parts of R replicas of a simulation, with its uncertainty.
 
-    replicas: R series of the same quantity, which may differ in length; each is cut on its own.
+    replicas: R series of the same quantity, which may differ in length; each is cut on its own. quantity: what a
+    failure calls it.
     The uncertainty is sqrt(max(s2_between / R, s2_blocks)): s2_between is the variance of the replicas' means, and
     s2_blocks that of the overall mean as the correlations within each replica give it.
 
@@ -183,8 +186,8 @@ def mean_of_replicas(replicas: Sequence[ArrayLike], min_independent: float = MIN
     if n_independent < min_independent:
         raise failure(
             Reason.NOT_EQUILIBRATED,
-            f"only {n_independent:.1f} independent samples of {sum(map(len, series))} remain; {min_independent:g} are "
-            "needed: simulate longer",
+            f"{quantity}: only {n_independent:.1f} independent samples of {sum(map(len, series))} remain; "
+            f"{min_independent:g} are needed: simulate longer",
             independent_samples=n_independent,
             starts=[part.start for part in parts],
         )
@@ -193,7 +196,8 @@ def mean_of_replicas(replicas: Sequence[ArrayLike], min_independent: float = MIN
     if drift > MAX_DRIFT:
         raise failure(
             Reason.NOT_EQUILIBRATED,
-            f"the means of the two halves after sample {starts} differ by {drift:.1f} standard errors: simulate longer",
+            f"{quantity}: the means of the two halves after sample {starts} differ by {drift:.1f} standard errors: "
+            "simulate longer",
             independent_samples=n_independent,
             drift=drift,
             starts=[part.start for part in parts],

@@ -7,20 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystals.layers_and_vacuum import soft_vectors
 from sciagent.domain.properties_and_levels import BULK_MODULUS, VOLUME_PER_ATOM
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.potentials.potential_base_and_registry import Potential
 from sciagent_simulators.potentials.relax_and_equation_of_state import STRAINS, Relaxed, StateFit, equations_of_state
-from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings
+from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings, structure_of
 
 USUAL_DERIVATIVES = (2.0, 8.0)
 """Range of the derivative of the bulk modulus by pressure in which nearly all solids lie."""
 STEPS_AT_A_VOLUME = 5  # of a relaxation at one of the volumes, in the estimate of the cost
 
 
-def remark_on(curve: StateFit) -> str | None:
-    """Returns what makes a fit doubtful, or None."""
+def remark_on(curve: StateFit, is_soft: bool = False) -> str | None:
+    """Returns what makes a fit doubtful, or None. is_soft: whether the cell has a vector along which no bonds run."""
+    if is_soft:
+        return "no bonds run along a vector of the cell, whose shape is kept: the modulus is an upper bound"
     low, high = USUAL_DERIVATIVES
     if low <= curve.derivative <= high:
         return None
@@ -85,13 +88,15 @@ class MlffElastic(ForceField):
         volume_per_atom = curve.volume / len(relaxation.atoms)
         values = {BULK_MODULUS: curve.bulk_modulus, VOLUME_PER_ATOM: volume_per_atom}
         modulus_error = math.hypot(self.spread[BULK_MODULUS], curve.modulus_spread)
-        rows = self.measured(values, levels={}, spreads={BULK_MODULUS: modulus_error})
+        is_soft = any(soft_vectors(structure_of(relaxation)))
+        volume_error = None if is_soft else self.spread[VOLUME_PER_ATOM]
+        rows = self.measured(values, {}, spreads={BULK_MODULUS: modulus_error, VOLUME_PER_ATOM: volume_error})
         facts: dict[str, Any] = {
             "bulk_modulus_derivative": curve.derivative,
             "bulk_modulus_spread_over_ranges": curve.modulus_spread,
             "fit_residual_ev": curve.residual,
         }
-        remark = remark_on(curve)
+        remark = remark_on(curve, is_soft)
         if remark is not None:
             facts["remark"] = remark
         return self.calculated(crystal, context, rows, relaxation, facts)

@@ -135,6 +135,19 @@ def _phase_of_file(entry: ComputedEntryOfFile) -> HullEntry:
     return HullEntry(formula=formula, energy_per_atom=entry.energy / n_atoms, name=entry.entry_id or "")
 
 
+@lru_cache(maxsize=4)
+def elements_alone(path: Path, sha256: str) -> frozenset[str]:
+    """Returns the elements of which a file has a phase of their own. Raises ValueError as `read_entries` does."""
+    from pymatgen.core import Composition
+
+    symbols = set()
+    for entry in read_entries(path, sha256).entries:
+        amounts = Composition(entry.formula).get_el_amt_dict()
+        if len(amounts) == 1:
+            symbols |= amounts.keys()
+    return frozenset(symbols)
+
+
 def scale_fault(file: ReferenceFile, scale: EnergyScale) -> str | None:
     """Returns why energies of this scale cannot be compared with those of the file, or None. Raises ValueError."""
     content = read_entries(Path(file.path), file.sha256)
