@@ -23,14 +23,15 @@ import argparse
 import csv
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 from sciagent.domain.properties_and_levels import FORMATION_ENERGY
-from sciagent.verification.verifier_contract import Context
+from sciagent.verification.verifier_contract import Context, Finding, Reason
+from sciagent_verifiers.simulation.force_field_base import ForceField
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax
 
 FOLDER = Path(__file__).parent
@@ -82,33 +83,54 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def run(models: Iterable[str], compounds: Sequence[str], table: Path) -> None:
     """Computes what is missing in the table, one compound after the other."""
-    if not table.exists():
-        table.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
-    done = {(row["model"], row["compound"]) for row in rows_of(table)}
     cells = crystals()
-    for model in models:
-        for compound in compounds:
-            if (model, compound) in done:
-                continue
-            found = measured(model, cells[compound]) | {"model": model, "compound": compound}
-            with table.open("a", encoding="utf-8", newline="") as file:
-                csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(found)
-            sys.stdout.write(f"{found}\n")
-            sys.stdout.flush()
+    keys = [(model, compound) for model in models for compound in compounds]
+    fill(table, COLUMNS, keys, lambda model, compound: measured(model, cells[compound]))
+
+
+def fill(
+    table: Path, columns: Sequence[str], keys: Iterable[tuple[str, ...]], computed: Callable[..., Mapping[str, Any]]
+) -> None:
+    """Appends the rows that a table lacks, each as it ends.
+
+    keys: values of the first columns, which name a row. computed: returns the other columns of a key.
+    """
+    if not table.exists():
+        table.write_text(",".join(columns) + "\n", encoding="utf-8")
+    rows = rows_of(table)
+    for key in keys:
+        names = columns[: len(key)]
+        if any(tuple(row[name] for name in names) == key for row in rows):
+            continue
+        found = dict(zip(names, key, strict=True)) | dict(computed(*key))
+        with table.open("a", encoding="utf-8", newline="") as file:
+            csv.DictWriter(file, columns, lineterminator="\n").writerow(found)
+        sys.stdout.write(f"{found}\n")
+        sys.stdout.flush()
+
+
+def finding_of(rung: ForceField, crystal: Crystal) -> Finding | Reason:
+    """Returns what a rung finds, or the reason of its refusal or failure."""
+    refusal = rung.accepts(crystal)
+    if refusal is not None:
+        return refusal.reason
+    with tempfile.TemporaryDirectory() as folder:
+        (finding,) = rung.verify([crystal], Context(Path(folder), Path(folder) / "kept"))
+    return finding if finding.reason is None else finding.reason
+
+
+def values_of(finding: Finding) -> dict[str, float]:
+    """Returns the measured values by property."""
+    return {measured.property: measured.quantity.value for measured in finding.measured}
 
 
 def measured(model: str, crystal: Crystal) -> dict[str, Any]:
     """Returns the formation energy (eV/atom) and the core-seconds of the relaxation, or the reason of a failure."""
-    rung = MlffRelax({"model": model, "known_phases": "elements"})
-    refusal = rung.accepts(crystal)
-    if refusal is not None:
-        return {"reason": refusal.reason.value}
-    with tempfile.TemporaryDirectory() as folder:
-        (finding,) = rung.verify([crystal], Context(Path(folder), Path(folder) / "kept"))
-    if finding.reason is not None:
-        return {"reason": finding.reason.value}
-    values = {measured.property: measured.quantity.value for measured in finding.measured}
-    return {"formation_energy": f"{values[FORMATION_ENERGY.name]:.4f}", "core_seconds_alone": f"{finding.share:.2f}"}
+    finding = finding_of(MlffRelax({"model": model, "known_phases": "elements"}), crystal)
+    if isinstance(finding, Reason):
+        return {"reason": finding.value}
+    formation_energy = values_of(finding)[FORMATION_ENERGY.name]
+    return {"formation_energy": f"{formation_energy:.4f}", "core_seconds_alone": f"{finding.share:.2f}"}
 
 
 def report(table: Path) -> str:
@@ -141,12 +163,26 @@ def _cell(row: Mapping[str, str] | None, enthalpy: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, MODELS, [row["compound"] for row in rows_of(EXPERIMENT)], TABLE)
+    return obeyed(parser.parse_args(arguments), run, report)
+
+
+def command_line(
+    description: str | None, models: Sequence[str], compounds: Sequence[str], table: Path
+) -> argparse.ArgumentParser:
+    """Returns the parser of a part, models, compounds and a table, with these defaults."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=("run", "report"))
-    parser.add_argument("--models", nargs="+", default=list(MODELS))
-    parser.add_argument("--compounds", nargs="+", default=[row["compound"] for row in rows_of(EXPERIMENT)])
-    parser.add_argument("--table", type=Path, default=TABLE)
-    given = parser.parse_args(arguments)
+    parser.add_argument("--models", nargs="+", default=list(models))
+    parser.add_argument("--compounds", nargs="+", default=list(compounds))
+    parser.add_argument("--table", type=Path, default=table)
+    return parser
+
+
+def obeyed(
+    given: argparse.Namespace, run: Callable[[Iterable[str], Sequence[str], Path], None], report: Callable[[Path], str]
+) -> int:
+    """Runs, or prints the report, and returns 0."""
     if given.part == "run":
         run(given.models, given.compounds, given.table)
     else:
