@@ -102,6 +102,7 @@ def disclosures(blind: BlindCampaign, browser: Browser) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)  # every page twice takes half a minute
 def test_whoever_may_still_measure_sees_nothing_of_the_others_on_any_page(blind: BlindCampaign) -> None:
     ben = blind.server.person("ben")
     assert disclosures(blind, ben) == {}
@@ -148,6 +149,7 @@ def test_the_best_utility_from_which_the_value_follows_is_hidden_while_any_is_to
     assert reasons[0] == {"chosen by the scheduler"} != reasons[1], "a chance of another molecule tells the value"
 
 
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.CHEMIST])
 def test_whoever_measures_nothing_sees_all(blind: BlindCampaign, role: Role) -> None:
     found = disclosures(blind, blind.server.person("carla", role))
