@@ -17,9 +17,10 @@ from tests.lab.conftest import CAMPAIGN
 from tests.support.campaigns import environment, sciagent
 from tests.support.elsewhere import list_of_folder, until
 
-pytestmark = pytest.mark.parametrize(
-    "backend", [pytest.param(name, marks=pytest.mark.long) for name in ("sqlite", "postgresql")], indirect=True
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.parametrize("backend", [pytest.param("sqlite", marks=pytest.mark.slow), "postgresql"], indirect=True),
+]
 
 
 def test_a_dispatcher_goes_on_after_each_answer(ledger: Ledger, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_result_is_read() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "structure", "guess", "volume", "bulk_modulus"),
-    [("Si", "diamond", 5.469, 20.453, 88.5), ("Al", "fcc", 4.040, 16.480, 78.1)],
+    [("Si", "diamond", 5.469, 20.453, 88.5), pytest.param("Al", "fcc", 4.040, 16.480, 78.1, marks=pytest.mark.slow)],
 )
 def test_volumes_and_bulk_moduli_are_those_of_all_electron_pbe(
     name: str, structure: str, guess: float, volume: float, bulk_modulus: float, tmp_path: Path
