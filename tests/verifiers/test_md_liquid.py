@@ -18,7 +18,7 @@ from sciagent_simulators.dynamics.series_statistics import mean_of_replicas
 from sciagent_simulators.dynamics.structure_and_diffusion import RadialDistribution
 from sciagent_verifiers.high_fidelity.md_liquid import MdLiquid, series_of
 
-SMALL = {"box": 20, "nanoseconds": 0.1, "equilibration": 0.02, "replicas": 1, "platform": "CPU"}
+SMALL = {"box": 20, "nanoseconds": 0.07, "equilibration": 0.02, "replicas": 1, "platform": "CPU"}
 
 
 class JobDiedError(Exception):
