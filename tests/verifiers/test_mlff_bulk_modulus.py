@@ -1,4 +1,4 @@
-"""What the bulk modulus says about its own fit."""
+"""Remarks of `mlff.elastic` on fits that are doubtful."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class CrystalProtocol:
     species: str | None = None
     """Symbol of the mobile species; None without one."""
     friction: float = FRICTION
-    """Of the thermostat, 1/ps."""
+    """Friction of the Langevin thermostat, 1/ps."""
     steps: int = STEPS
     """Steps of a chunk, a multiple of `frame_every`."""
     sample_every: int = SAMPLE_EVERY
@@ -131,7 +131,7 @@ class NeighbourPairs:
 
 @dataclass(frozen=True, eq=False)
 class CrystalRecord:
-    """What a replica recorded in its production."""
+    """The series that a replica recorded in its production."""
 
     temperatures: Numbers
     """(s,) K, from the kinetic energy."""
@@ -158,13 +158,13 @@ class CrystalValues:
     energy: ReplicaMean
     """Potential energy above that of the relaxed crystal, eV per atom."""
     diffusion: SelfDiffusion | None
-    """Of the mobile species; None without one, or if it cannot be told."""
+    """Self-diffusion of the mobile species; None without one, or if it cannot be told."""
     no_diffusion: str
     """Why a diffusion coefficient that was asked for cannot be told; else empty."""
     hops: int
     """Atoms of the mobile species, over all replicas, that left their sites."""
     records: tuple[CrystalRecord, ...]
-    """Of each replica."""
+    """The record of each replica."""
     squared_displacements: Mapping[str, Numbers]
     """By element (f,) the mean squared displacement at each lag of frames, over all replicas, angstrom^2."""
 

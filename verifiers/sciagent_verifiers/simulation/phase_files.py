@@ -58,7 +58,7 @@ class HullFile(BaseModel):
 
 
 class ComputedEntryOfFile(BaseModel):
-    """What is read of pymatgen's ComputedEntry."""
+    """The part of pymatgen's ComputedEntry that is read."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
