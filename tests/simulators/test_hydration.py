@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +15,14 @@ from numpy.typing import NDArray
 
 from sciagent.errors import SimulatorError
 from sciagent_simulators.dynamics import hydration
-from sciagent_simulators.dynamics.alchemical_solute import alchemical_system, reduced_potentials, states
-from sciagent_simulators.dynamics.hydration import HydrationProtocol, HydrationSimulation, rigid_water
+from sciagent_simulators.dynamics.alchemical_solute import (
+    AlchemicalState,
+    alchemical_system,
+    reduced_potentials,
+    states,
+)
+from sciagent_simulators.dynamics.chunks import Progress
+from sciagent_simulators.dynamics.hydration import HydrationProtocol, HydrationSimulation, HydrationValues, rigid_water
 from sciagent_simulators.force_fields.molecule_parameters import AtomParameters, MoleculeParameters, NonbondedRules
 from sciagent_simulators.force_fields.openmm_system import openmm_water
 
@@ -55,12 +64,17 @@ def ideal_gas(folder: Path, n_states: int = 8, replicas: int = 2) -> HydrationSi
     return HydrationSimulation(solute, one, particle(1e-6), one, protocol, folder, "ideal", density)
 
 
+def soft_core(r: Array, sterics: float) -> Array:
+    """Returns the energy of the solute with an atom of the gas at any distance, nm, in kJ/mol."""
+    x = 1 / (0.5 * (1 - sterics) + (r / SIGMA) ** 6)
+    energies: Array = 4 * EPSILON * sterics * x * (x - 1)
+    return energies
+
+
 def pair_energy(r: Array, sterics: float) -> Array:
     """Returns the energy of the solute with an atom of the gas by the soft core, switched off at the end, kJ/mol."""
-    x = 1 / (0.5 * (1 - sterics) + (r / SIGMA) ** 6)
-    plain = 4 * EPSILON * sterics * x * (x - 1)
     t = np.clip((r - (RULES.cutoff - RULES.switch_width)) / RULES.switch_width, 0, 1)
-    switched: Array = plain * (1 - 10 * t**3 + 15 * t**4 - 6 * t**5)  # OpenMM's switching function
+    switched: Array = soft_core(r, sterics) * (1 - 10 * t**3 + 15 * t**4 - 6 * t**5)  # OpenMM's switching function
     return np.where(r < RULES.cutoff, switched, 0.0)
 
 
@@ -102,8 +116,6 @@ def no_report(done: float, of: float, text: str) -> None:
     """Ignores a report."""
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
 def test_a_particle_in_an_ideal_gas_has_the_value_of_the_integral(tmp_path: Path) -> None:
     """The frames are drawn without dynamics, so that they are independent; energies and MBAR are those of a run."""
     simulation = ideal_gas(tmp_path)
@@ -130,40 +142,76 @@ def test_a_particle_in_an_ideal_gas_has_the_value_of_the_integral(tmp_path: Path
     assert values.smallest_overlap > 0.03 and values.samples == 2 * 8 * 40
 
 
-class JobDiedError(Exception):
-    """The end of a job in the middle of a chunk."""
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.simulators.test_hydration import small_run
+
+def progress(done, of, text):
+    if done > float(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+print(repr(small_run(Path(sys.argv[1]), progress).free_energy))
+"""
 
 
-def dying_after(chunks: float) -> Callable[[float, float, str], None]:
-    def report(done: float, of: float, text: str) -> None:
-        if done > chunks:
-            raise JobDiedError
-
-    return report
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_a_run_that_died_goes_on_to_the_same_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hydration, "independent_indices", lambda series: np.arange(len(series)))  # so few frames
-    told: list[float] = []
-    whole = ideal_gas(tmp_path / "whole", n_states=6, replicas=1).run(lambda done, of, text: told.append(done / of))
-    assert told[-1] == 1.0 and told == sorted(told) and whole.samples == 6 * 10
-    with pytest.raises(JobDiedError):
-        ideal_gas(tmp_path / "died", n_states=6, replicas=1).run(dying_after(7.5))
-    files = {file: file.stat().st_mtime_ns for file in (tmp_path / "died").rglob("*.zip")}
-    assert len(files) == 7, "the box's two, a state's three, and two of the next"
-    resumed = ideal_gas(tmp_path / "died", n_states=6, replicas=1).run(no_report)
-    assert resumed.free_energy == whole.free_energy
-    assert {file: file.stat().st_mtime_ns for file in files} == files, "what was done is not done again"
+def small_run(folder: Path, progress: Progress) -> HydrationValues:
+    """Returns the values of a run with so few frames that all of them count as independent."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hydration, "independent_indices", lambda series: np.arange(len(series)))
+        return ideal_gas(folder, n_states=6, replicas=1).run(progress)
 
 
-def test_a_solute_that_is_wider_than_the_forces_reach_is_refused(tmp_path: Path) -> None:
+def digests(folder: Path) -> dict[str, str]:
+    """Returns the digest of each chunk's file."""
+    files = sorted(folder.rglob("*.zip"))
+    return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def test_a_run_killed_twice_goes_on_to_the_same_bits_and_the_same_value(tmp_path: Path) -> None:
+    amounts: list[float] = []
+    whole = small_run(tmp_path / "whole", lambda done, of, text: amounts.append(done / of))
+    assert amounts[-1] == 1.0 and amounts == sorted(amounts) and whole.samples == 6 * 10
+    folder = tmp_path / "killed"
+    command = [sys.executable, "-c", KILLED, str(folder)]
+    # the box has two chunks and each state three: in the steps of the second state, in the evaluation of the third
+    for limit, n_files in (("7.5", 7), ("10.97", 10)):
+        killed = subprocess.run([*command, limit], timeout=200)
+        assert killed.returncode == -signal.SIGKILL
+        assert len(digests(folder)) == n_files
+    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*.zip")}
+    resumed = subprocess.run([*command, "inf"], timeout=200, check=True, capture_output=True, text=True)
+    assert float(resumed.stdout.split()[-1]) == whole.free_energy
+    assert digests(folder) == digests(tmp_path / "whole")
+    assert {file: file.stat().st_mtime_ns for file in before} == before, "what was done is not done again"
+
+
+def test_a_state_has_the_energy_of_the_soft_core_and_of_what_is_beyond_the_cut_off(tmp_path: Path) -> None:
+    simulation = ideal_gas(tmp_path)
+    edge = simulation._packed_edge
+    listed = (AlchemicalState(0.0, 1.0), AlchemicalState(0.0, 0.4), AlchemicalState(0.0, 0.0))
+    frames = drawn(simulation, 0.4, 3, np.random.default_rng(5))
+    system = alchemical_system(simulation.solute, simulation.solvent, ATOMS, edge / 10, listed[0])
+    boxes = np.full((3, 3), edge)
+    found = reduced_potentials(system, frames, boxes, listed, TEMPERATURE, platform="Reference") * GAS * TEMPERATURE
+    far = np.linspace(RULES.cutoff - RULES.switch_width, 60.0, 2_000_001)
+    n = ATOMS + 1
+    density = (
+        ATOMS / (edge / 10) ** 3 * n / (n + 1)
+    )  # OpenMM averages over n (n + 1) / 2 pairs, with those of an atom and itself
+    for row, state in zip(found - found[-1], listed, strict=True):
+        plain = soft_core(far, state.sterics)
+        lost = np.trapezoid(4 * math.pi * far**2 * (plain - pair_energy(far, state.sterics)), far)
+        near = pair_energy(np.linalg.norm(frames[:, 1:], axis=2) / 10, state.sterics).sum(axis=1)
+        assert row == pytest.approx(near + density * lost, rel=1e-4, abs=1e-4)
+
+
+def test_a_solute_that_comes_close_to_its_periodic_image_is_refused(tmp_path: Path) -> None:
     one = np.zeros((1, 1, 3))
-    wide = np.array([[[0.0, 0.0, 0.0], [9.0, 0.0, 0.0]]])
+    wide = np.array([[[0.0, 0.0, 0.0], [11.0, 0.0, 0.0]]])
     ready = ideal_gas(tmp_path)
     simulation = HydrationSimulation(ready.solute, wide, ready.solvent, one, ready.protocol, tmp_path, "wide")
-    with pytest.raises(SimulatorError, match=r"9\.0 angstrom wide"):
+    with pytest.raises(SimulatorError, match=r"11\.0 angstrom wide.*take a box of 23"):
         simulation.run(no_report)
 
 

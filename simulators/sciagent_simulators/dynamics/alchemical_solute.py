@@ -1,8 +1,9 @@
 """A solute whose interactions with its solvent are scaled: the OpenMM system, its states, and their energies.
 
 State by state the solute's charges lose their interaction with the solvent, then its Lennard-Jones interactions do, by
-a soft core. All interactions within the solute stay, so the last state is the solvent and the solute in a vacuum, and
-no leg in the gas is needed. The interactions of the charged solute with its own periodic images go, too.
+a soft core. All interactions within the solute stay and have no cut-off, so the last state is the solvent and the
+solute in a vacuum, and no leg in the gas is needed. The electrostatic interactions of the solute with its own periodic
+images go with its charges; it has no Lennard-Jones interactions with them in any state.
 
 The soft core is U = 4 epsilon s x (x - 1) with x = 1 / (0.5 (1 - s) + (r / sigma)^6), the plain energy at s = 1, and
 finite at r = 0 for s < 1.
@@ -14,7 +15,7 @@ Eastman et al., J. Phys. Chem. B 128, 109 (2024), OpenMM 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,7 @@ SOFT_CORE = (
     f"4*epsilon*{STERICS}*x*(x-1); x = 1/(0.5*(1-{STERICS})+(r/sigma)^6); "
     "sigma = 0.5*(sigma1+sigma2); epsilon = sqrt(epsilon1*epsilon2)"
 )
+SOFT_CORE_GROUP = 4  # OpenMM's force group of the soft core, beyond those of `Term`
 CHARGE_SHARE = 0.3  # of the steps between states that scale the charges
 MIN_STATES = 6
 
@@ -66,7 +68,6 @@ def alchemical_system(
     """Returns the openmm.System of a solute, whose atoms come first, and of solvent molecules in a cubic box.
 
     number: of solvent molecules. edge: nm. state: the values of the system's parameters unless a context sets others.
-    The solute must be smaller than the cut-off, since the interactions within it are not cut off.
     Raises SimulatorError refused (too_large, too_small) as `build`.
     """
     system = build([Portion(solute, 1), Portion(solvent, number)], edge).system
@@ -91,17 +92,24 @@ def _soft_core(nonbonded: Any, n_solute: int, state: AlchemicalState) -> Any:
     force.addPerParticleParameter("sigma")
     force.addPerParticleParameter("epsilon")
     n_particles = nonbonded.getNumParticles()
+    solvent_atoms = range(n_solute, n_particles)
     for place in range(n_particles):
         _, sigma, epsilon = nonbonded.getParticleParameters(place)
         force.addParticle([sigma, epsilon])
-    force.addInteractionGroup(range(n_solute), range(n_solute, n_particles))
+    # atoms without depth, such as the hydrogens of water, would give 0 times infinity where they meet the solute
+    force.addInteractionGroup(*(_with_depth(nonbonded, atoms) for atoms in (range(n_solute), solvent_atoms)))
     force.setNonbondedMethod(openmm.CustomNonbondedForce.CutoffPeriodic)
     force.setCutoffDistance(nonbonded.getCutoffDistance())
     force.setUseSwitchingFunction(nonbonded.getUseSwitchingFunction())
     force.setSwitchingDistance(nonbonded.getSwitchingDistance())
     force.setUseLongRangeCorrection(True)
-    force.setForceGroup(int(Term.NONBONDED))
+    force.setForceGroup(SOFT_CORE_GROUP)
     return force
+
+
+def _with_depth(nonbonded: Any, atoms: Iterable[int]) -> list[int]:
+    """Returns those of the atoms that have a Lennard-Jones energy."""
+    return [place for place in atoms if nonbonded.getParticleParameters(place)[2]._value > 0]
 
 
 def _keep_inner_energy(nonbonded: Any, n_solute: int) -> None:
@@ -131,6 +139,10 @@ def _scale_charges(nonbonded: Any, n_solute: int, state: AlchemicalState) -> Non
             nonbonded.addParticleParameterOffset(CHARGES, place, charge, 0.0, 0.0)
 
 
+def _no_share(share: float) -> None:
+    """Ignores a share of the work that is done."""
+
+
 def reduced_potentials(
     system: Any,
     positions: Array,
@@ -139,23 +151,33 @@ def reduced_potentials(
     temperature: float,
     threads: int = 1,
     platform: str | None = None,
+    report: Callable[[float], None] = _no_share,
 ) -> Array:
     """Returns the potential energy of each state over kT at each frame, K x f.
 
-    system: of `alchemical_system`. positions: f x n x 3, angstrom. boxes: f x 3, edges, angstrom. temperature: K. The
-    work against the pressure is left out, since it is equal in all states of a frame.
+    system: of `alchemical_system`. positions: f x n x 3, angstrom. boxes: f x 3, edges, angstrom. temperature: K.
+    report: takes the share of the work that is done, after each frame. The work against the pressure is left out, since
+    it is equal in all states of a frame.
+
+    The soft core does not depend on the charges, nor the rest on s, so each is computed once for each of its values.
     """
     import openmm
 
     chosen, properties = next(platforms(platform, threads))
     context = openmm.Context(system, openmm.VerletIntegrator(0.001), chosen, properties)
-    energies = np.empty((len(listed), len(positions)))
-    for row, state in enumerate(listed):
+    charges = sorted({state.charges for state in listed})
+    sterics = sorted({state.sterics for state in listed})
+    parts = [(CHARGES, value, {int(term) for term in Term}) for value in charges]
+    parts += [(STERICS, value, {SOFT_CORE_GROUP}) for value in sterics]
+    energies = np.empty((len(parts), len(positions)))
+    for row, (parameter, value, groups) in enumerate(parts):
         # a new parameter brings a new long-range correction, which is dear, so the frames are the inner loop
-        context.setParameter(CHARGES, state.charges)
-        context.setParameter(STERICS, state.sterics)
+        context.setParameter(parameter, value)
         for column, (frame, edges) in enumerate(zip(positions, boxes, strict=True)):
             context.setPeriodicBoxVectors(*np.diag(edges * ANGSTROM))
             context.setPositions(frame * ANGSTROM)
-            energies[row, column] = context.getState(energy=True).getPotentialEnergy()._value
-    return energies / (GAS_CONSTANT * temperature)
+            energies[row, column] = context.getState(energy=True, groups=groups).getPotentialEnergy()._value
+            report((row * len(positions) + column + 1) / energies.size)
+    rest = [energies[charges.index(state.charges)] for state in listed]
+    soft = [energies[len(charges) + sterics.index(state.sterics)] for state in listed]
+    return (np.array(rest) + np.array(soft)) / (GAS_CONSTANT * temperature)

@@ -1,9 +1,9 @@
 """The solvation free energy of a molecule in a box of solvent, from states between a full and a decoupled solute.
 
-Each replica packs and equilibrates a box of its own; from its end each state runs as a chain of chunks. The energies of
-all states at the frames of each give the free energies by MBAR. The value is that of taking the molecule from the gas
-into the solvent at the same concentration, 1 M to 1 M, since the solute has no volume of its own to leave (the
-definition of Ben-Naim).
+Each replica packs and equilibrates a box of its own; from its end each state runs as a chain of chunks, which keep the
+energies of all states at their frames. From these MBAR gives the free energies. The value is that of taking the
+molecule from the gas into the solvent at the same concentration, 1 M to 1 M, since the solute has no volume of its own
+to leave (the definition of Ben-Naim).
 
 The uncertainty is the larger of MBAR's own and of the scatter of the replicas, and holds no error of the force field.
 
@@ -12,6 +12,7 @@ Source: the states and their analysis: Klimovich, Shirts, Mobley, J. Comput.-Aid
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,16 +24,19 @@ from numpy.typing import NDArray
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent_simulators.dynamics.alchemical_solute import AlchemicalState, alchemical_system, reduced_potentials
-from sciagent_simulators.dynamics.chunks import ChunkChain, ChunkPlace, Progress
+from sciagent_simulators.dynamics.chunks import (
+    ChunkChain,
+    ChunkPlace,
+    Members,
+    Progress,
+    Report,
+    Step,
+    loaded_array,
+    saved_array,
+)
 from sciagent_simulators.dynamics.free_energy import FreeEnergies, mbar
 from sciagent_simulators.dynamics.liquid import PACKED_SHARE, SAMPLE_EVERY, STEPS, TIME_STEP
-from sciagent_simulators.dynamics.openmm_chain import (
-    GAS_CONSTANT,
-    DynamicsSamples,
-    DynamicsSettings,
-    OpenMMRun,
-    final_positions_and_box,
-)
+from sciagent_simulators.dynamics.openmm_chain import GAS_CONSTANT, DynamicsSettings, OpenMMRun, final_positions_and_box
 from sciagent_simulators.dynamics.series_statistics import independent_indices
 from sciagent_simulators.force_fields.molecule_parameters import MoleculeParameters
 from sciagent_simulators.force_fields.packed_box import PackedKind, edge_at_density, pack
@@ -40,7 +44,11 @@ from sciagent_simulators.geometry_and_its_checks import failure
 
 Array = NDArray[np.float64]
 
-FRAME_EVERY = 500  # steps from one frame, at which all states are evaluated, to the next
+FRAME_EVERY = 250  # steps from one frame, at which all states are evaluated, to the next
+IMAGE_GAP = 12.0  # angstrom between the solute and its periodic image, at least: two layers of water around each
+EVALUATION_SHARE = 0.05  # of a chunk's time, in which all states are evaluated at its frames
+FRAME_MEMBERS = ("positions.npy", "boxes.npy")  # of a chunk, not kept once the states are evaluated
+POTENTIALS = "potentials"
 WATER_DENSITY = 0.985  # g/mL, of TIP3P; Jorgensen et al., J. Chem. Phys. 79, 926 (1983)
 
 
@@ -131,8 +139,8 @@ class HydrationSimulation:
         """Runs all chains, or what is left of them, and returns the results.
 
         progress: takes amounts in chunks of a box. deadline: as for `ChunkChain.run`.
-        Raises SimulatorError: refused (too_large: the solute is wider than the cut-off); not_converged (no_overlap,
-        not_equilibrated); unstable (box_too_small, exploded); timeout (wall_limit).
+        Raises SimulatorError: refused (too_large: the solute comes close to its periodic image); not_converged
+        (no_overlap, not_equilibrated); unstable (box_too_small, exploded); timeout (wall_limit).
         """
         self._check_size()
         self._done = 0.0
@@ -150,11 +158,12 @@ class HydrationSimulation:
     def _check_size(self) -> None:
         centred = self.conformers - self.conformers.mean(axis=1, keepdims=True)
         width = 2 * float(np.linalg.norm(centred, axis=2).max())
-        switched = 10 * (self.solute.rules.cutoff - self.solute.rules.switch_width)
-        if width > switched:
+        if width + IMAGE_GAP > self.protocol.edge:
             raise failure(
                 Reason.TOO_LARGE,
-                f"the solute is up to {width:.1f} angstrom wide, and {switched:g} is the range of the forces",
+                f"the solute is up to {width:.1f} angstrom wide, and should be {IMAGE_GAP:g} away from its periodic "
+                f"image: take a box of {math.ceil(width + IMAGE_GAP)}",
+                width=width,
             )
 
     @cached_property
@@ -210,24 +219,39 @@ class HydrationSimulation:
         run = OpenMMRun(system, positions, self._settings(), box, minimise=False)
         length = protocol.equilibration_chunks + protocol.production_chunks
         key = f"{self.key} state {place}"
-        chain = ChunkChain(self.folder / f"state{place}_{replica}", key, replica, length, run.step)
+        folder = self.folder / f"state{place}_{replica}"
+        chain = ChunkChain(folder, key, replica, length, self._evaluated(run, system))
         name = f"state {place + 1} of {len(protocol.states)}, replica {replica + 1} of {protocol.replicas}"
         self._advance(chain, name, progress, deadline)
-        frames, boxes = self._frames(run.samples(chain))
-        potentials = reduced_potentials(
-            system, frames, boxes, protocol.states, protocol.temperature, protocol.threads, protocol.platform
-        )
+        produced = range(protocol.equilibration_chunks + 1, length + 1)
+        potentials = np.concatenate([loaded_array(chain.read(number), POTENTIALS) for number in produced], axis=1)
         neighbour = place + 1 if place + 1 < len(protocol.states) else place - 1
         kept = independent_indices(potentials[neighbour] - potentials[place])
         independent: Array = potentials[:, kept]
         return independent
 
-    def _frames(self, samples: DynamicsSamples) -> tuple[Array, Array]:
-        """Returns positions and edges of the frames of the production."""
-        first = self.protocol.equilibration_chunks * self.protocol.steps // self.protocol.frame_every
-        if samples.positions is None or samples.boxes is None:
-            raise ValueError("the run has no frames")
-        return samples.positions[first:], samples.boxes[first:]
+    def _evaluated(self, run: OpenMMRun, system: object) -> Step:
+        """Returns the step of a run, after which the production keeps the states' potentials instead of its frames."""
+        protocol = self.protocol
+
+        def step(place: ChunkPlace, before: Members | None, report: Report) -> Members:
+            members = run.step(place, before, lambda share, text: report(share * (1 - EVALUATION_SHARE), text))
+            kept = {name: content for name, content in members.items() if name not in FRAME_MEMBERS}
+            if place.number <= protocol.equilibration_chunks:
+                return kept
+            potentials = reduced_potentials(
+                system,
+                loaded_array(members, "positions").astype(float),
+                loaded_array(members, "boxes"),
+                protocol.states,
+                protocol.temperature,
+                protocol.threads,
+                json.loads(members["platform.json"])["platform"],
+                lambda share: report(1 - EVALUATION_SHARE * (1 - share), f"chunk {place.number}: energies of states"),
+            )
+            return {**kept, f"{POTENTIALS}.npy": saved_array(potentials)}
+
+        return step
 
     def _advance(self, chain: ChunkChain, text: str, progress: Progress, deadline: float) -> None:
         """Runs a chain, and reports its progress as a part of all work."""
@@ -242,7 +266,7 @@ class HydrationSimulation:
     def values(self, potentials: Sequence[Sequence[Array]]) -> HydrationValues:
         """Returns the results. potentials: for each replica and state, K x f, at the independent frames of the state.
 
-        Raises SimulatorError not_converged (no_overlap, not_equilibrated)."""
+        Raises SimulatorError not_converged (no_overlap, not_equilibrated), implausible (not_finite)."""
         thermal = GAS_CONSTANT * self.protocol.temperature
         by_replica = [_solvation(_free_energies(parts)) * thermal for parts in potentials]
         n_states = len(self.protocol.states)
@@ -252,6 +276,8 @@ class HydrationSimulation:
         if len(by_replica) > 1:
             scatter = float(np.std(by_replica, ddof=1)) / math.sqrt(len(by_replica))
         mbar_uncertainty = float(found.uncertainties[0, -1]) * thermal
+        if not math.isfinite(mbar_uncertainty):
+            raise failure(Reason.NOT_FINITE, "the uncertainty by MBAR is not a finite number")
         uncharged = next(place for place, state in enumerate(self.protocol.states) if state.charges == 0)
         neighbours = [min(found.overlap[k, k + 1], found.overlap[k + 1, k]) for k in range(n_states - 1)]
         return HydrationValues(

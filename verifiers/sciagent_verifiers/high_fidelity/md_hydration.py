@@ -48,8 +48,10 @@ from sciagent_verifiers.high_fidelity.md_liquid import (
 from sciagent_verifiers.verifier_bases import MoleculeVerifier
 
 WATERS_PER_CUBIC_ANGSTROM = WATER_DENSITY / 18.01528 / 1.66053906660
-SOFT_CORE_FACTOR = 1.5
-"""Time of a step with the soft core over that of a plain one, in the estimate of the cost."""
+SOFT_CORE_FACTOR = 1.1
+"""Time of a step with the soft core, and of the energies of all states, over that of a plain step."""
+RELAXATION_SECONDS_PER_ATOM = 7e-3
+"""Core-seconds of the relaxation of a packed box."""
 
 
 class HydrationSettings(Settings):
@@ -123,13 +125,16 @@ class MdHydration(MoleculeVerifier):
         return refusal_of_force_fields(candidate, self.settings.max_atoms)
 
     def cost(self, candidate: Molecule) -> Cost:
-        """Returns the cost of the charges and of the steps of all windows and replicas."""
+        """Returns the cost of the charges, and of the relaxation and the steps of all windows and replicas."""
         s = self.settings
         protocol = self._protocol(1)
         heavy = with_hydrogens(candidate).GetNumHeavyAtoms()
         atoms = candidate.n_atoms + 3 * s.box**3 * WATERS_PER_CUBIC_ANGSTROM
         seconds = 5.0 + SECONDS_PER_HEAVY_ATOM * heavy
-        seconds += protocol.work * STEPS * atoms * SECONDS_PER_ATOM_STEP * SOFT_CORE_FACTOR
+        of_state = protocol.equilibration_chunks + protocol.production_chunks
+        steps = STEPS * (protocol.start_chunks + s.windows * of_state)
+        seconds += s.replicas * atoms * RELAXATION_SECONDS_PER_ATOM
+        seconds += s.replicas * atoms * steps * SECONDS_PER_ATOM_STEP * SOFT_CORE_FACTOR
         return Cost(core_seconds=seconds)
 
     def _protocol(self, threads: int) -> HydrationProtocol:
