@@ -101,7 +101,7 @@ class MlffMd(ForceField):
     """
 
     name = "mlff.md"
-    version = "1"
+    version = "2"
     tier = Tier.HIGH_FIDELITY
     Settings = MlffMdSettings
     settings: MlffMdSettings
