@@ -91,7 +91,7 @@ def test_it_measures_what_is_asked_for_at_a_level_that_says_how() -> None:
     verifier = MlffMd({"species": "Na", "temperature": 600})
     names = [measure.property.name for measure in verifier.measures]
     assert names == ["neighbours_kept", "site_displacement", "self_diffusion"]
-    steps = "NVT 2+20 ps x3, 10 angstrom//relaxed to 0.02 eV/angstrom"
+    steps = "NVT 2+20 ps x3, 10 angstrom//relaxed to 0.005 eV/angstrom"
     assert verifier.level.label == f"CHGNet-0.3.0/PBE+U, MP2020//{steps}, 600 K, Na"
     assert "10 angstrom, 1 fs//" in MlffMd({"time_step": 1}).level.label
 
