@@ -249,9 +249,7 @@ def relax(
     with_strain: whether `last_strain` is measured; for it a crystal whose first forces are below LOOSER times the limit
     is relaxed until they are that much smaller, or TIGHTEST.
     """
-    members = []
-    for atoms in batch:
-        members.append(_Member(atoms.copy(), fmax, is_cell_fixed=fixed_cells, has_strain=with_strain))
+    members = [_Member(atoms.copy(), fmax, fixed_cells, with_strain) for atoms in batch]
     for member in members:
         if not _is_periodic(member):
             member.fault = _fault(Outcome.REFUSED, Reason.COLLAPSED, "no cell in three dimensions, or a flat one")
