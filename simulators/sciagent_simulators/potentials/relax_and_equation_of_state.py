@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,6 +50,14 @@ TIGHTER = (10, 40)
 SETTLED = 0.01
 """Relative change of a cell vector up to which a further relaxation confirms the one before."""
 FURTHER_STEPS = 3  # times as many evaluations in a further relaxation
+
+RelaxReport = Callable[[int, int, float], None]
+"""Takes the number of crystals that are relaxed or set aside, the evaluations so far, and the largest force on an atom
+or a cell of the others, eV/angstrom. It is called after each evaluation."""
+
+
+def _unheard(n_done: int, evaluations: int, fmax: float) -> None:
+    """Ignores a report."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +217,12 @@ class _Member:
 
 
 def relax(
-    potential: Potential, batch: Sequence[Any], fmax: float = 0.05, steps: int = 300, fixed_cells: bool = False
+    potential: Potential,
+    batch: Sequence[Any],
+    fmax: float = 0.05,
+    steps: int = 300,
+    fixed_cells: bool = False,
+    report: RelaxReport = _unheard,
 ) -> list[Relaxed]:
     """Relaxes positions and cells, or with `fixed_cells` positions only.
 
@@ -222,18 +235,23 @@ def relax(
         if not _is_periodic(member):
             member.fault = _fault(Outcome.REFUSED, Reason.COLLAPSED, "no cell in three dimensions, or a flat one")
     active = [member for member in members if member.fault is None]
+    n_evaluations = 0
     while active:
         evaluations = evaluate(potential, [member.atoms for member in active])
         for member, values in zip(active, evaluations, strict=True):
             member.set_forces(values)
         active = [m for m in active if m.fault is None and m.fmax > fmax and m.steps < steps]
+        n_evaluations += 1
+        report(len(members) - len(active), n_evaluations, max((member.fmax for member in active), default=0.0))
         for member in active:
             member.step()
         active = [member for member in active if member.fault is None]  # a step may have set a fault
     return [member.result(fmax) for member in members]
 
 
-def settle(potential: Potential, relaxed: Sequence[Relaxed], fmax: float, steps: int) -> list[Relaxed]:
+def settle(
+    potential: Potential, relaxed: Sequence[Relaxed], fmax: float, steps: int, report: RelaxReport = _unheard
+) -> list[Relaxed]:
     """Returns cells with a soft vector, relaxed further at smaller forces until no vector changes by more than SETTLED.
 
     Where only weak forces act, as between layers, forces are below `fmax` long before the minimum, and the cell looks
@@ -245,7 +263,7 @@ def settle(potential: Potential, relaxed: Sequence[Relaxed], fmax: float, steps:
     moving = list(range(len(results)))
     for factor in TIGHTER:
         cells = [results[index].atoms for index in moving]
-        further = relax(potential, cells, fmax / factor, FURTHER_STEPS * steps)
+        further = relax(potential, cells, fmax / factor, FURTHER_STEPS * steps, report=report)
         for index, more in zip(moving, further, strict=True):
             results[index] = _continued(results[index], more)
         moving = [i for i in moving if results[i].fault is None and results[i].last_change > SETTLED]
