@@ -158,6 +158,7 @@ def silicon(folder: Path) -> CrystalSimulation:
 def test_sevennet_moves_a_crystal_by_the_same_door(tmp_path: Path) -> None:
     """8 atoms, 50 steps from velocities of 300 K: they come near their temperature and stay at their sites."""
     structure = SILICON.structure.copy()
+    structure.scale_lattice(2 * 20.4)
     protocol = CrystalProtocol(300, 2.0, 0, 1, replicas=1, steps=50, pairs=(("Si", "Si"),))
     potential = load_potential("7net-0", None, "cpu")
     simulation = CrystalSimulation(potential, supercell_of(structure, 5), protocol, tmp_path, "silicon")
