@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,6 +54,14 @@ LOOSER = 4
 """Times the limit of the forces at which a cell is noted, whose strain up to the end tells how converged it is."""
 TIGHTEST = 0.0005
 """Limit of the forces, eV/angstrom, below which the strain of a cell is not followed."""
+
+RelaxReport = Callable[[int, int, float], None]
+"""Takes the number of crystals that are relaxed or set aside, the evaluations so far, and the largest force on an atom
+or a cell of the others, eV/angstrom. It is called after each evaluation."""
+
+
+def _unheard(n_done: int, evaluations: int, fmax: float) -> None:
+    """Ignores a report."""
 
 
 @dataclass(frozen=True)
@@ -240,6 +248,7 @@ def relax(
     steps: int = 300,
     fixed_cells: bool = False,
     with_strain: bool = False,
+    report: RelaxReport = _unheard,
 ) -> list[Relaxed]:
     """Relaxes positions and cells, or with `fixed_cells` positions only.
 
@@ -254,18 +263,23 @@ def relax(
         if not _is_periodic(member):
             member.fault = _fault(Outcome.REFUSED, Reason.COLLAPSED, "no cell in three dimensions, or a flat one")
     active = [member for member in members if member.fault is None]
+    n_evaluations = 0
     while active:
         evaluations = evaluate(potential, [member.atoms for member in active])
         for member, values in zip(active, evaluations, strict=True):
             member.set_forces(values)
         active = [m for m in active if m.fault is None and m.fmax > m.limit and m.steps < steps]
+        n_evaluations += 1
+        report(len(members) - len(active), n_evaluations, max((member.fmax for member in active), default=0.0))
         for member in active:
             member.step()
         active = [member for member in active if member.fault is None]  # a step may have set a fault
     return [member.result(fmax) for member in members]
 
 
-def settle(potential: Potential, relaxed: Sequence[Relaxed], fmax: float, steps: int) -> list[Relaxed]:
+def settle(
+    potential: Potential, relaxed: Sequence[Relaxed], fmax: float, steps: int, report: RelaxReport = _unheard
+) -> list[Relaxed]:
     """Returns cells with a soft vector, relaxed further at smaller forces until their strain is at most SETTLED.
 
     Where only weak forces act, as between layers, forces are below `fmax` long before the minimum, and the cell looks
@@ -277,7 +291,7 @@ def settle(potential: Potential, relaxed: Sequence[Relaxed], fmax: float, steps:
     moving = list(range(len(results)))
     for factor in TIGHTER:
         cells = [results[index].atoms for index in moving]
-        further = relax(potential, cells, fmax / factor, FURTHER_STEPS * steps, with_strain=True)
+        further = relax(potential, cells, fmax / factor, FURTHER_STEPS * steps, with_strain=True, report=report)
         for index, more in zip(moving, further, strict=True):
             results[index] = _continued(results[index], more)
         moving = [i for i in moving if results[i].fault is None and results[i].last_strain > SETTLED]

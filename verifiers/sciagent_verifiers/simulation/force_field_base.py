@@ -51,7 +51,7 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     potential_factory,
     potential_versions,
 )
-from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, relax, settle
+from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, RelaxReport, relax, settle
 
 DEFAULT_MODEL = "chgnet-0.3.0"
 EXPECTED_STEPS = 60  # of a relaxation, in the estimate of its cost
@@ -202,8 +202,14 @@ class ForceField(Verifier[Crystal]):
         device = available_device()
         potential = self._loaded(device)
         cells = [AseAtomsAdaptor.get_atoms(crystal.structure, msonable=False) for crystal in batch]
-        relaxed = relax(potential, cells, self.settings.fmax, self.settings.steps, with_strain=True)
-        relaxed = self._settled(potential, relaxed)
+
+        def report(n_done: int, evaluations: int, fmax: float) -> None:
+            text = f"{n_done} of {len(cells)} relaxed, {evaluations} evaluations, forces up to {fmax:.3g} eV/angstrom"
+            context.progress(n_done, len(cells), text)
+
+        settings = self.settings
+        relaxed = relax(potential, cells, settings.fmax, settings.steps, with_strain=True, report=report)
+        relaxed = self._settled(potential, relaxed, report)
         findings = self.findings(batch, relaxed, potential, context)
         versions = potential_versions(self.settings.model)
         # The time of the batch is divided among its crystals by what each would have taken alone.
@@ -213,11 +219,11 @@ class ForceField(Verifier[Crystal]):
             spent = Cost(gpu_seconds=seconds_per_share * share) if device == "cuda" else None
             yield replace(finding, share=share, spent=spent, versions=versions)
 
-    def _settled(self, potential: Potential, relaxed: Sequence[Relaxed]) -> list[Relaxed]:
+    def _settled(self, potential: Potential, relaxed: Sequence[Relaxed], report: RelaxReport) -> list[Relaxed]:
         """Returns the relaxations; those of cells with a vector that no bonds cross are settled or have a fault."""
         results = list(relaxed)
         soft = [i for i, each in enumerate(results) if each.fault is None and any(soft_vectors(structure_of(each)))]
-        settled = settle(potential, [results[i] for i in soft], self.settings.fmax, self.settings.steps)
+        settled = settle(potential, [results[i] for i in soft], self.settings.fmax, self.settings.steps, report)
         for index, relaxation in zip(soft, settled, strict=True):
             results[index] = relaxation
         return results
