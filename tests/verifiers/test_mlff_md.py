@@ -127,7 +127,7 @@ def test_copper_keeps_its_structure(cheap: None, tmp_path: Path) -> None:
     assert kept.value == 1.0 and kept.uncertainty == 0.0
     assert 0.1 < displacement.value < 0.2, "6 % of the distance of neighbours"
     assert 0 < (displacement.uncertainty or 0) < 0.02
-    assert found.diagnostics["mean_temperature"] == pytest.approx(300, abs=25)
+    assert found.diagnostics["mean_temperature"] == pytest.approx(300, abs=50)  # few atoms for a short time
     assert [file.name.split("-")[-1] for file in found.artifacts] == [
         "neighbours.series.json", "temperature.series.json", "displacement.series.json", "distribution.series.json"
     ]  # fmt: skip
