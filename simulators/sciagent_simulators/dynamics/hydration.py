@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent_simulators.dynamics.alchemical_solute import AlchemicalState, alchemical_system, reduced_potentials
+from sciagent_simulators.dynamics.box_of_liquid import PACKED_SHARE
 from sciagent_simulators.dynamics.chunks import (
     ChunkChain,
     ChunkPlace,
@@ -35,7 +36,7 @@ from sciagent_simulators.dynamics.chunks import (
     saved_array,
 )
 from sciagent_simulators.dynamics.free_energy import MIN_OVERLAP, MIN_SAMPLES, FreeEnergies, mbar
-from sciagent_simulators.dynamics.liquid import PACKED_SHARE, SAMPLE_EVERY, STEPS, TIME_STEP
+from sciagent_simulators.dynamics.liquid import SAMPLE_EVERY, STEPS, TIME_STEP
 from sciagent_simulators.dynamics.openmm_chain import GAS_CONSTANT, DynamicsSettings, OpenMMRun, final_positions_and_box
 from sciagent_simulators.dynamics.series_statistics import MAX_DRIFT, independent_indices
 from sciagent_simulators.force_fields.molecule_parameters import MoleculeParameters
@@ -49,7 +50,7 @@ IMAGE_GAP = 12.0  # angstrom between the solute and its periodic image, at least
 EVALUATION_SHARE = 0.05  # of a chunk's time, in which all states are evaluated at its frames
 FRAME_MEMBERS = ("positions.npy", "boxes.npy")  # of a chunk, not kept once the states are evaluated
 POTENTIALS = "potentials"
-WATER_DENSITY = 0.985  # g/mL, of TIP3P; Jorgensen et al., J. Chem. Phys. 79, 926 (1983)
+WATER_DENSITY = 0.985  # g/mL, of TIP3P with its long-range correction, as boxes of it at 298 K and 1 bar have here
 
 
 @dataclass(frozen=True)
@@ -328,12 +329,3 @@ def _drift(potentials: Sequence[Sequence[Array]]) -> float:
 def _solvation(found: FreeEnergies) -> float:
     """Returns the free energy of the full solute, the first state, less that of the last, in kT."""
     return -float(found.values[0, -1])
-
-
-def rigid_water(parameters: MoleculeParameters) -> Array:
-    """Returns the positions of a rigid water, 1 x 3 x 3, angstrom, from its constraints; its atoms are O, H, H."""
-    lengths = {frozenset(constraint.atoms): 10 * constraint.distance for constraint in parameters.constraints}
-    bond = lengths[frozenset((0, 1))]
-    half = lengths[frozenset((1, 2))] / 2
-    height = math.sqrt(bond**2 - half**2)
-    return np.array([[[0.0, 0.0, 0.0], [half, height, 0.0], [-half, height, 0.0]]])

@@ -120,7 +120,7 @@ def _structures() -> Mapping[str, Any]:
     return structures
 
 
-RECIPE = 2  # raise it whenever the phases or their relaxation change
+RECIPE = 3  # raise it whenever the phases or their relaxation change
 FMAX = 0.03  # eV/angstrom, limit of the forces
 STEPS = 500  # largest number of evaluations of a phase
 FURTHER = "+"
