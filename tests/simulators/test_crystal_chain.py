@@ -103,6 +103,22 @@ def test_springs_have_the_displacements_and_energies_of_statistical_mechanics(tm
     assert plateau == pytest.approx(2 * expected**2, rel=0.05), "two independent displacements"
 
 
+def test_pairs_of_a_crystal_have_the_distances_of_its_lattice(tmp_path: Path) -> None:
+    """Lithium fluoride: 6 unlike neighbours at half of the edge, 12 like ones at its share of root two."""
+    sites = salt()
+    pairs = (("Li", "F"), ("Li", "Li"))
+    protocol = CrystalProtocol(50, 4.0, 5, 20, replicas=1, friction=5.0, pairs=pairs)
+    values = CrystalSimulation(Springs(sites, stiffness=5.0), sites, protocol, tmp_path, "pairs").run(no_report)
+    unlike, like = (found for _, found in values.distributions)
+    assert [name for name, _ in values.distributions] == ["Li-F", "Li-Li"]
+    half = 4.03 / 2
+    assert unlike.r[-1] == pytest.approx(4.03, abs=0.03), "half of the supercell"
+    assert unlike.highest_peak[0] == pytest.approx(half, abs=0.05)
+    assert unlike.neighbours[np.searchsorted(unlike.r, 1.2 * half)] == pytest.approx(6)
+    assert like.highest_peak[0] == pytest.approx(half * math.sqrt(2), abs=0.05)
+    assert like.neighbours[np.searchsorted(like.r, 1.6 * half)] == pytest.approx(12)
+
+
 def test_free_atoms_diffuse_as_brownian_particles(tmp_path: Path) -> None:
     """D = kT / (mass friction). The other atoms are the framework, which keeps its neighbours."""
     sites = salt()

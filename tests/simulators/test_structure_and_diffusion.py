@@ -44,6 +44,22 @@ def test_an_ideal_gas_has_no_structure(first: str, second: str, between_molecule
     assert np.sqrt(np.mean(deviations**2)) < 3  # errors of 5 blocks
 
 
+def test_a_primitive_cell_has_the_distribution_of_its_conventional_one() -> None:
+    """Face-centred cubic, edge 4: 3 x 3 x 3 primitive cells reach 3.46 angstrom; there are 12 neighbours at 2.83."""
+    vectors = 2.0 * np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    steps = np.array(np.meshgrid(*[np.arange(3)] * 3)).reshape(3, -1).T
+    points = (steps @ vectors)[None] + 0.1
+    frames = BoxFrames(points, 3 * vectors[None], ("Ar",) * 27, tuple(range(27)))
+    assert frames.widths == pytest.approx([3 * 4 / math.sqrt(3)])
+    assert frames.volumes == pytest.approx([27 * 16])
+    found = radial_distribution(frames, "Ar", "Ar", n_bins=100, n_blocks=1)
+    assert found.r[-1] == pytest.approx(3.464 * 0.995, abs=1e-3)
+    assert found.r[np.flatnonzero(found.g)] == pytest.approx([2.83], abs=0.03)
+    assert found.neighbours[-1] == pytest.approx(12)
+    with pytest.raises(ValueError, match="right angles"):
+        molecule_centres(frames, np.ones(27))
+
+
 def test_pairs_within_a_molecule_are_left_out_if_asked() -> None:
     positions = np.array([[[0.0, 0, 0], [1.0, 0, 0], [9.5, 0, 0], [8.5, 0, 0]]])
     frames = BoxFrames(positions, np.full((1, 3), 10.0), ("O", "H", "O", "H"), (0, 0, 1, 1))
@@ -172,6 +188,8 @@ def test_what_does_not_fit_is_refused() -> None:
         radial_distribution(frames, "C", "O")
     with pytest.raises(ValueError, match="share some"):
         radial_distribution(frames, [0, 1], [1, 2], n_blocks=1)
+    shared = radial_distribution(frames, [0, 1], [1, 2], n_blocks=1, between_molecules=True)
+    assert shared.neighbours[-1] <= 1, "of four pairs, that of 0 and 2 and that of 1 and 2 lie between molecules"
     with pytest.raises(ValueError, match="blocks"):
         radial_distribution(frames, "O", "O", n_blocks=3)
     with pytest.raises(ValueError, match="2 replicas"):

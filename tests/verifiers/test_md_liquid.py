@@ -13,10 +13,11 @@ from pydantic import ValidationError
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context
+from sciagent_simulators.dynamics.box_of_liquid import AtomPairs
 from sciagent_simulators.dynamics.liquid import LiquidValues
 from sciagent_simulators.dynamics.series_statistics import mean_of_replicas
 from sciagent_simulators.dynamics.structure_and_diffusion import RadialDistribution
-from sciagent_verifiers.high_fidelity.md_liquid import MdLiquid, series_of
+from sciagent_verifiers.high_fidelity.md_liquid import MdLiquid, chosen_atoms, series_of, with_hydrogens
 
 SMALL = {"box": 20, "nanoseconds": 0.07, "equilibration": 0.02, "replicas": 1, "platform": "CPU"}
 
@@ -46,7 +47,10 @@ def test_what_has_no_liquid_or_no_parameters_is_refused_before_it_is_paid(smiles
         ({"observables": ["diffusion"]}, "state viscosity"),
         ({"observables": ["diffusion"], "viscosity": 1.0, "replicas": 2}, "replicas: 3"),
         ({"observables": ["density", "density"]}, "twice"),
-        ({"rdf": [["O", "oxygen"]]}, "pattern"),
+        ({"rdf": [["O", "oxygen"]]}, "neither the symbol of an element nor a SMARTS"),
+        ({"solvent": "water"}, "state observables"),
+        ({"solvent": "water", "observables": ["density"], "rdf": [["O", "N"]]}, "O or H, not N"),
+        ({"solvent": "ethanol", "observables": ["density"]}, "water"),
     ],
 )
 def test_settings_that_cannot_be_told_are_refused(settings: dict[str, Any], words: str) -> None:
@@ -59,6 +63,29 @@ def test_it_measures_what_is_asked_for_at_a_level_that_says_how() -> None:
     assert [measure.property.name for measure in verifier.measures] == ["density", "self_diffusion"]
     label = verifier.level.label
     assert label == "GAFF2/AM1-BCC(liquid)//NPT 0.1+0.2 ns x3, 26 angstrom, 298.15 K, 1.01325 bar"
+
+
+def test_in_water_the_level_says_so_and_an_unset_solvent_enters_no_hash() -> None:
+    verifier = MdLiquid({"solvent": "water", "observables": ["density", "diffusion"], "viscosity": 0.3})
+    assert verifier.level.method == "OpenFF-2.2.1/AM1-BCC/TIP3P"
+    assert verifier.level.phase == "water"
+    assert [measure.property.name for measure in verifier.measures] == ["density", "self_diffusion"]
+    assert MdLiquid().settings_hash == MdLiquid({"solvent": None}).settings_hash
+    assert "solvent" not in MdLiquid().settings.model_dump_json()
+
+
+def test_atoms_of_pairs_are_elements_or_the_first_atoms_of_patterns() -> None:
+    graph = with_hydrogens(parse_molecule("COCCO"))
+    assert chosen_atoms(graph, "O") == (1, 4)
+    assert chosen_atoms(graph, "[OX2H]") == (4,)
+    assert chosen_atoms(graph, "[#1]O") == (12,)
+    assert chosen_atoms(graph, "O[CX4H2]") == (1, 4)
+    assert chosen_atoms(graph, "Co") == chosen_atoms(graph, "N") == ()
+    verifier = MdLiquid({"rdf": [["[OX2H]", "O"], ["N", "O"]]})
+    [pair] = verifier._pairs(parse_molecule("COCCO"))
+    assert pair == AtomPairs("[OX2H]-O", (4,), (1, 4))
+    water = MdLiquid({"solvent": "water", "observables": ["density"], "rdf": [["O", "H"]]})
+    assert water._pairs(parse_molecule("COCCO")) == [AtomPairs("O-H", (1, 4), (1, 2))]
 
 
 def test_its_price_grows_with_its_work() -> None:
@@ -81,18 +108,23 @@ def test_series_have_times_distances_and_errors() -> None:
         gas_energy=None,
         vaporisation=None,
         diffusion=None,
-        distributions=(("O-O", pair),),
+        distributions=(("O-O", pair), ("[OX2H]-O", pair)),
         flow=9.0,
         times=np.arange(1500) * 0.1,
         densities=densities,
-        displacements=(),
+        energies=densities,
+        displacements=(np.arange(40.0),),
+        frame_interval=0.5,
         molecules=82,
         edge=20.0,
     )
     series = series_of(values, "CCO")
-    assert sorted(series) == ["density", "distribution"]
+    assert sorted(series) == ["density", "displacement", "distribution", "energy"]
+    assert series["displacement"].column("lag").values[:3] == [0.0, 0.5, 1.0]
+    assert series["energy"].axis("energy").unit == "kJ/mol"
     assert series["density"].axis("time").unit == "ps" and len(series["density"].column("replica_2").values) == 375
-    [curve] = series["distribution"].curves
+    curve, second = series["distribution"].curves
+    assert (curve.name, second.name) == ("g1 o o", "g2 ox2h o")
     assert curve.error is not None and set(series["distribution"].column(curve.error).values) == {0.1}
 
 
@@ -130,6 +162,7 @@ def test_ethanol_goes_on_after_a_limit_and_has_the_measured_density(tmp_path: Pa
     assert vaporisation.value == pytest.approx(42.3, rel=0.10) and 0 < vaporisation.uncertainty < 2
     assert [file.name.split("-")[-1] for file in finding.artifacts] == [
         "density.series.json",
+        "energy.series.json",
         "distribution.series.json",
     ]
 

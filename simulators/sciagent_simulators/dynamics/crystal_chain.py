@@ -42,8 +42,11 @@ from sciagent_simulators.dynamics.chunks import (
 from sciagent_simulators.dynamics.series_statistics import ReplicaMean, mean_of_replicas
 from sciagent_simulators.dynamics.structure_and_diffusion import (
     MIN_REPLICAS,
+    BoxFrames,
+    RadialDistribution,
     SelfDiffusion,
     mean_squared_displacement,
+    radial_distribution,
     self_diffusion,
 )
 from sciagent_simulators.geometry_and_its_checks import failure
@@ -80,6 +83,8 @@ class CrystalProtocol:
     replicas: int = 3
     species: str | None = None
     """Symbol of the mobile species; None without one."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Pairs of elements of the crystal whose distribution is taken."""
     friction: float = FRICTION
     """Friction of the Langevin thermostat, 1/ps."""
     steps: int = STEPS
@@ -167,6 +172,8 @@ class CrystalValues:
     """The record of each replica."""
     squared_displacements: Mapping[str, Numbers]
     """By element (f,) the mean squared displacement at each lag of frames, over all replicas, angstrom^2."""
+    distributions: tuple[tuple[str, RadialDistribution], ...] = ()
+    """(name, distribution) of each pair of elements, such as `Na-Cl`, over all replicas."""
 
 
 def repeats(cell: Numbers, width: float) -> tuple[int, int, int]:
@@ -458,6 +465,7 @@ class CrystalSimulation:
             hops=hops,
             records=tuple(records),
             squared_displacements=self._squared_displacements(records),
+            distributions=self._distributions(records),
         )
 
     def _why_no_diffusion(self, hops: int, atoms: int) -> str:
@@ -480,6 +488,19 @@ class CrystalSimulation:
             curves = [mean_squared_displacement(record.paths[:, chosen]) for record in records]
             found[symbol] = np.mean(curves, axis=0)
         return found
+
+    def _distributions(self, records: Sequence[CrystalRecord]) -> tuple[tuple[str, RadialDistribution], ...]:
+        """Returns the distributions of the pairs of elements up to half of the width of the supercell."""
+        if not self.protocol.pairs:
+            return ()
+        positions = self._sites + np.concatenate([record.paths for record in records])
+        cells = np.broadcast_to(self.atoms.cell.array, (len(positions), 3, 3))
+        frames = BoxFrames(positions, cells, tuple(self.symbols.tolist()), tuple(range(len(self.symbols))))
+        n_blocks = min(2 * len(records), len(positions))
+        return tuple(
+            (f"{one}-{other}", radial_distribution(frames, one, other, n_blocks=n_blocks))
+            for one, other in self.protocol.pairs
+        )
 
 
 def atoms_that_left(paths: Numbers) -> int:

@@ -1,7 +1,7 @@
 """Structure and diffusion from frames of a simulation: radial distribution functions, displacements, self-diffusion.
 
-Boxes are periodic with right angles. Lengths are in angstrom, times in ps, masses in Da, coefficients of diffusion in
-m^2/s.
+Boxes are periodic with right angles; distributions are also taken in cells of any shape. Lengths are in angstrom, times
+in ps, masses in Da, coefficients of diffusion in m^2/s.
 
 Sources: unwrapping in a box that changes: von Buelow, Bullerjahn, Hummer, J. Chem. Phys. 153, 021101 (2020), the
 toroidal-view-preserving scheme. Mean squared displacement by Fourier transform: Calandrini et al., Collection SFN 12,
@@ -41,7 +41,7 @@ class BoxFrames:
     positions: Array
     """f x n x 3, angstrom, wrapped or not."""
     boxes: Array
-    """f x 3, edges, angstrom."""
+    """f x 3, edges, or f x 3 x 3, the vectors of cells of any shape in their rows, angstrom."""
     elements: tuple[str, ...]
     """The symbol of each atom."""
     molecules: tuple[int, ...]
@@ -49,12 +49,31 @@ class BoxFrames:
 
     def __post_init__(self) -> None:
         shape = self.positions.shape
-        if len(shape) != 3 or shape[2] != 3 or not shape[0] or self.boxes.shape != (shape[0], 3):
-            raise ValueError(f"positions {shape} and boxes {self.boxes.shape} are not f x n x 3 and f x 3")
+        is_box = self.boxes.shape in ((shape[0], 3), (shape[0], 3, 3))
+        if len(shape) != 3 or shape[2] != 3 or not shape[0] or not is_box:
+            raise ValueError(f"positions {shape} and boxes {self.boxes.shape} are not f x n x 3 and f x 3 or f x 3 x 3")
         if not len(self.elements) == len(self.molecules) == shape[1]:
             raise ValueError(f"{shape[1]} atoms have {len(self.elements)} elements and {len(self.molecules)} molecules")
-        if not (np.isfinite(self.positions).all() and np.isfinite(self.boxes).all() and self.boxes.min() > 0):
+        if not (np.isfinite(self.positions).all() and np.isfinite(self.boxes).all() and self.widths.min() > 0):
             raise failure(Reason.NOT_FINITE, "a position or an edge of the box is not a finite number")
+
+    @property
+    def volumes(self) -> Array:
+        """(f,), angstrom^3."""
+        volumes: Array = np.prod(self.boxes, axis=1) if self.boxes.ndim == 2 else np.abs(np.linalg.det(self.boxes))
+        return volumes
+
+    @property
+    def widths(self) -> Array:
+        """(f,) least distance of opposite faces, angstrom."""
+        if self.boxes.ndim == 2:
+            narrowest: Array = self.boxes.min(axis=1)
+            return narrowest
+        first, second, third = (self.boxes[:, row] for row in range(3))
+        normals = np.stack([np.cross(second, third), np.cross(third, first), np.cross(first, second)], axis=1)
+        areas = np.linalg.norm(normals, axis=2).max(axis=1)
+        widths: Array = self.volumes / np.maximum(areas, np.finfo(float).tiny)
+        return widths
 
     def selected(self, atoms: AtomSelection) -> Indices:
         """Returns the indices of atoms. Raises ValueError if there are none, or one twice or outside."""
@@ -122,6 +141,8 @@ def radial_distribution(
 ) -> RadialDistribution:
     """Returns the radial distribution function of two selections of atoms, equal or without a common atom.
 
+    With between_molecules they may share some of their atoms, too.
+
     reach: largest distance, angstrom; None for half of the narrowest edge. n_blocks: blocks of consecutive frames from
     whose scatter the error is taken; they must be longer than the structure is correlated. between_molecules: leaves
     out pairs within a molecule.
@@ -132,11 +153,11 @@ def radial_distribution(
     atoms = frames.selected(first)
     others = frames.selected(second)
     is_same = np.array_equal(np.sort(atoms), np.sort(others))
-    if not is_same and len(np.intersect1d(atoms, others)):
+    if not between_molecules and not is_same and len(np.intersect1d(atoms, others)):
         raise ValueError("the two selections share some of their atoms; they must be equal or share none")
     if not 1 <= n_bins <= MAX_BINS or not 1 <= n_blocks <= len(frames.positions):
         raise ValueError(f"1 to {MAX_BINS} bins and 1 to {len(frames.positions)} blocks, not {n_bins} and {n_blocks}")
-    half = float(frames.boxes.min()) / 2
+    half = float(frames.widths.min()) / 2
     reach = half if reach is None else reach
     if not 0 < reach <= half * (1 + 1e-9):
         raise failure(Reason.BOX_TOO_SMALL, f"the distribution reaches {reach:g} angstrom, half of the box is {half:g}")
@@ -155,8 +176,7 @@ def radial_distribution(
     )
     edges = np.linspace(0, reach, n_bins + 1)
     shells = 4 / 3 * math.pi * np.diff(edges**3)
-    volumes = np.prod(frames.boxes, axis=1)
-    g_of_frame = counts * volumes[:, None] / (n_pairs * shells)
+    g_of_frame = counts * frames.volumes[:, None] / (n_pairs * shells)
     uncertainty = None
     if n_blocks > 1:
         blocks = np.array([block.mean(axis=0) for block in np.array_split(g_of_frame, n_blocks)])
@@ -176,6 +196,8 @@ def molecule_centres(frames: BoxFrames, masses: ArrayLike) -> Array:
 
     Raises SimulatorError implausible (implausible_value) for a step of more than a quarter of the box, ValueError.
     """
+    if frames.boxes.ndim != 2:
+        raise ValueError("molecules are followed in boxes with right angles only")
     weights = np.asarray(masses, dtype=float)
     molecules = np.array(frames.molecules)
     n_molecules = int(molecules.max()) + 1
@@ -212,16 +234,20 @@ def unwrapped(points: Array, boxes: Array) -> Array:
     return np.concatenate([points[:1], points[0] + np.cumsum(steps, axis=0)])
 
 
-def mean_squared_displacement(paths: Array, masses: ArrayLike | None = None) -> Array:
+def mean_squared_displacement(
+    paths: Array, masses: ArrayLike | None = None, chosen: Sequence[int] | None = None
+) -> Array:
     """Returns the mean squared displacement of m paths, f x m x 3, for each lag of frames, (f,), angstrom^2.
 
-    It is averaged over all molecules and all starts. masses: (m,), Da; with them the motion of the common centre, which
-    a thermostat lets drift, is taken off, which lowers the result by a factor 1 - 1 / m.
+    It is averaged over all starts, and over all molecules or the chosen ones. masses: (m,), Da; with them the motion of
+    the common centre, which a thermostat lets drift, is taken off, which lowers the result by a factor 1 - 1 / m.
     """
     if masses is not None:
         weights = np.asarray(masses, dtype=float)
         drift = np.einsum("m,fmx->fx", weights, paths) / weights.sum()
         paths = paths - drift[:, None]
+    if chosen is not None:
+        paths = paths[:, list(chosen)]
     n = len(paths)
     length = 1 << (2 * n - 1).bit_length()
     centred = paths - paths.mean(axis=0)
@@ -302,12 +328,15 @@ def corrected_for_box(
 def _pair_counts(
     first: Array, second: Array, box: Array, is_pair: NDArray[np.bool_], reach: float, n_bins: int
 ) -> NDArray[np.int_]:
-    """Returns the number of ordered pairs in each bin of distance, (b,), in a frame."""
+    """Returns the number of ordered pairs in each bin of distance, (b,), in a frame. box: (3,) or 3 x 3."""
     counts = np.zeros(n_bins, dtype=int)
     n_rows = max(1, PAIRS_AT_ONCE // len(second))
     for row in range(0, len(first), n_rows):
         vectors = first[row : row + n_rows, None] - second[None]
-        vectors -= box * np.round(vectors / box)
+        if box.ndim == 1:
+            vectors -= box * np.round(vectors / box)
+        else:  # a vector shorter than half of the least width has no share of a cell vector above one half
+            vectors -= np.round(vectors @ np.linalg.inv(box)) @ box
         distances = np.sqrt(np.einsum("ijx,ijx->ij", vectors, vectors))[is_pair[row : row + n_rows]]
         bins = (distances[distances < reach] * (n_bins / reach)).astype(int)
         counts += np.bincount(np.minimum(bins, n_bins - 1), minlength=n_bins)

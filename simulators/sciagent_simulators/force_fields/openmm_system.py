@@ -17,6 +17,9 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.force_fields.molecule_parameters import (
@@ -28,6 +31,8 @@ from sciagent_simulators.force_fields.molecule_parameters import (
     NonbondedRules,
     neighbours_of,
 )
+
+Array = NDArray[np.float64]
 
 MAX_ATOMS = 100_000  # of a system
 EWALD_TOLERANCE = 5e-4  # OpenMM's default: relative error of the forces
@@ -281,6 +286,15 @@ def openmm_water(file: str, rules: NonbondedRules) -> MoleculeParameters:
         constraints=tuple(constraints),
         rules=rules,
     )
+
+
+def rigid_water(parameters: MoleculeParameters) -> Array:
+    """Returns the positions of a rigid water, 1 x 3 x 3, angstrom, from its constraints; its atoms are O, H, H."""
+    lengths = {frozenset(constraint.atoms): 10 * constraint.distance for constraint in parameters.constraints}
+    bond = lengths[frozenset((0, 1))]
+    half = lengths[frozenset((1, 2))] / 2
+    height = math.sqrt(bond**2 - half**2)
+    return np.array([[[0.0, 0.0, 0.0], [half, height, 0.0], [-half, height, 0.0]]])
 
 
 def _bare(quantity: Any) -> float:

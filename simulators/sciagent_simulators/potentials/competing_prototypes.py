@@ -4,9 +4,9 @@ A pair is decorated in those of BINARIES in which whole oxidation states balance
 such a prototype, in all of them. MORE_BINARIES and TERNARIES are the structures of common compounds that the ten do not
 have: without them anatase, MoS2, LiCoO2 or a perovskite with tilted octahedra lie below all known phases, and a cubic
 perovskite seems stable whose octahedra would tilt. They are decorated only where whole oxidation states balance, and
-where ions of such charges have the structure. Several sets of states may balance a triple, as Sn(II) Mn(IV) and
-Sn(IV) Mn(II) do in SnMnO3: each set that is as usual as the likeliest counts. Copper of CuFeO2 would be Cu(II) by the
-usual states, but an ion with two neighbours has the charge 1 in a delafossite, palladium and platinum, too.
+where ions of such charges have the structure. Several sets of states may balance a triple, as Sn(II) Mn(IV) and Sn(IV)
+Mn(II) do in SnMnO3: each set that is as usual as the likeliest counts. Copper of CuFeO2 would be Cu(II) by the usual
+states, but an ion with two neighbours has the charge 1 in a delafossite, palladium and platinum, too.
 
 Other ternary compounds and all with four and more elements are not among them (`not_compared`).
 

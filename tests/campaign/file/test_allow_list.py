@@ -51,7 +51,7 @@ HARMLESS = {
     "LlmSpec": "column keep model policy",
     "McpServerSpec": "tools",
     "LiquidSettings": "rdf",
-    "MlffMdSettings": "correction functional model species",
+    "MlffMdSettings": "correction functional model rdf species",
     "MlffMoleculeSettings": "model",
     "MlffRelaxSettings": "correction functional model second_model",
     "MoleculeChecksSettings": "elements forbid_smarts require_smarts",

@@ -1,8 +1,10 @@
-"""The verifier `md.liquid`: density, heat of vaporisation and self-diffusion of a pure liquid by molecular dynamics."""
+"""The verifier `md.liquid`: density, heat of vaporisation and self-diffusion by molecular dynamics of a pure liquid, or
+of one molecule dissolved in water."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +20,8 @@ from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import DENSITY, SELF_DIFFUSION, VAPORISATION_ENTHALPY
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_positions_and_tiers import Tier
-from sciagent.domain.series import MEDIA_TYPE, Series, SeriesAxis, curve_series
+from sciagent.domain.series import Series, SeriesAxis, curve_series
 from sciagent.verification.verifier_contract import (
-    ArtifactFile,
     Context,
     Cost,
     Finding,
@@ -35,6 +36,14 @@ from sciagent.verification.verifier_contract import (
     SimulatorError,
     at,
 )
+from sciagent_simulators.dynamics.box_of_liquid import (
+    WATER_NUMBERS,
+    AtomPairs,
+    molecules_in,
+    pure_liquid,
+    solution_in_water,
+    waters_beside,
+)
 from sciagent_simulators.dynamics.liquid import (
     CHUNK_NS,
     GAS_CHUNKS,
@@ -42,12 +51,19 @@ from sciagent_simulators.dynamics.liquid import (
     LiquidProtocol,
     LiquidSimulation,
     LiquidValues,
-    molecules_in,
 )
 from sciagent_simulators.force_fields.molecule_parameters import MoleculeParameters
 from sciagent_simulators.force_fields.parametrise import ForceFieldName, check_supported, parametrise
 from sciagent_simulators.programs.ambertools import AMBERTOOLS
 from sciagent_simulators.starting_geometry import embed
+from sciagent_verifiers.fast.impossible_rings import smarts_pattern
+from sciagent_verifiers.high_fidelity.series_of_simulations import (
+    TIME,
+    displacement_series,
+    distribution_series,
+    replica_columns,
+    series_files,
+)
 from sciagent_verifiers.verifier_bases import MoleculeVerifier
 
 METHODS: Mapping[str, str] = {"openff-2.2.1": "OpenFF-2.2.1/AM1-BCC", "gaff2": "GAFF2/AM1-BCC"}
@@ -58,7 +74,10 @@ SECONDS_PER_HEAVY_ATOM = 0.5  # of AM1-BCC charges: antechamber and sqm
 CONFORMERS = 10  # of the gas and of the packed boxes
 
 Observable = Literal["density", "vaporisation", "diffusion"]
-Element = Annotated[str, Field(pattern=r"^[A-Z][a-z]?$")]
+AtomChoice = Annotated[str, Field(min_length=1, max_length=200)]
+ELEMENT = re.compile(r"[A-Z][a-z]?")
+WATER_PLACES: Mapping[str, tuple[int, ...]] = {"O": (0,), "H": (1, 2)}
+"""{element: its places among the atoms of water}."""
 
 
 class LiquidSettings(Settings):
@@ -78,8 +97,14 @@ class LiquidSettings(Settings):
     observables: tuple[Observable, ...] = Field(
         ("density", "vaporisation"), min_length=1, description="What is computed; diffusion doubles the price."
     )
-    rdf: tuple[tuple[Element, Element], ...] = omitted_if_unset(
-        (), max_length=8, description="Pairs of elements whose distribution between molecules is kept as a series."
+    solvent: Literal["water"] | None = omitted_if_unset(
+        None, description="`water`: one molecule of the candidate in TIP3P water; default: the pure liquid."
+    )
+    rdf: tuple[tuple[AtomChoice, AtomChoice], ...] = omitted_if_unset(
+        (),
+        max_length=8,
+        description="Pairs whose distribution between molecules is kept as a series: elements, or SMARTS whose first "
+        "atom counts, such as `[OX2H]`. In water the second is its O or H.",
     )
     viscosity: float | None = omitted_if_unset(
         None, gt=0, le=1e6, description="Of the liquid, in mPa s; corrects diffusion for the size of the box."
@@ -95,6 +120,28 @@ class LiquidSettings(Settings):
         if len(set(observables)) < len(observables):
             raise ValueError("an observable stands there twice")
         return observables
+
+    @field_validator("rdf")
+    @classmethod
+    def _choices(cls, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        for choice in (choice for pair in pairs for choice in pair):
+            if not ELEMENT.fullmatch(choice) and smarts_pattern(choice) is None:
+                raise ValueError(f'"{choice}" is neither the symbol of an element nor a SMARTS pattern')
+        return pairs
+
+    @model_validator(mode="after")
+    def _fits_the_solvent(self) -> LiquidSettings:
+        if self.solvent is None:
+            return self
+        if "vaporisation" in self.observables:
+            raise ValueError(
+                "the heat of vaporisation is that of a pure liquid, and a solution has none: state "
+                "observables: [density], or [density, diffusion]"
+            )
+        foreign = sorted({other for _, other in self.rdf} - set(WATER_PLACES))
+        if foreign:
+            raise ValueError(f"the second of a pair is an element of water, O or H, not {', '.join(foreign)}")
+        return self
 
     @model_validator(mode="after")
     def _diffusion_can_be_told(self) -> LiquidSettings:
@@ -112,6 +159,10 @@ class LiquidSettings(Settings):
 
 class MdLiquid(MoleculeVerifier):
     """Density, heat of vaporisation and self-diffusion of a pure liquid, by OpenMM with a fixed-charge force field.
+
+    With `solvent: water` the box holds one molecule of the candidate in TIP3P water. The density is then that of the
+    solution, the self-diffusion that of the one molecule, whose paths are few: it takes nanoseconds where a pure liquid
+    takes tenths of one. Pair distributions are those from the molecule to the water.
 
     Boxes are packed from scratch for each replica and run at constant pressure; `dynamics.liquid` says how values
     follow from them. The heat of vaporisation has no correction for polarisation or vibrations. Diffusion is corrected
@@ -144,9 +195,10 @@ class MdLiquid(MoleculeVerifier):
         """The level of all values."""
         s = self.settings
         lengths = f"{s.equilibration:g}+{s.nanoseconds:g} ns x{s.replicas}, {s.box:g} angstrom"
+        in_water = s.solvent is not None
         return Level(
-            method=METHODS[s.force_field],
-            phase="liquid",
+            method=METHODS[s.force_field] + ("/TIP3P" if in_water else ""),
+            phase="water" if in_water else "liquid",
             geometry=f"NPT {lengths}",
             conditions=f"{s.temperature:g} K, {s.pressure:g} bar",
         )
@@ -166,11 +218,14 @@ class MdLiquid(MoleculeVerifier):
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of the charges, of the steps of all boxes, and of the gas."""
         s = self.settings
-        protocol = self._protocol(1)
+        protocol = self._protocol(1, ())
         molecule = with_hydrogens(candidate)
         numbers = [min(atom.GetAtomicNum(), 53) for atom in molecule.GetAtoms()]
         masses = [atom.GetMass() for atom in molecule.GetAtoms()]
-        atoms = molecules_in(s.box, numbers, masses) * len(numbers)
+        if s.solvent is None:
+            atoms = molecules_in(s.box, numbers, masses) * len(numbers)
+        else:
+            atoms = len(numbers) + waters_beside(s.box, numbers, masses) * len(WATER_NUMBERS)
         chunks = protocol.chunks + (protocol.production_chunks if "diffusion" in s.observables else 0)
         seconds = 5.0 + SECONDS_PER_HEAVY_ATOM * molecule.GetNumHeavyAtoms()
         seconds += s.replicas * chunks * STEPS * atoms * SECONDS_PER_ATOM_STEP
@@ -178,29 +233,42 @@ class MdLiquid(MoleculeVerifier):
             seconds += s.replicas * GAS_CHUNKS * 4 * STEPS * SECONDS_PER_GAS_STEP
         return Cost(core_seconds=seconds)
 
-    def _protocol(self, threads: int) -> LiquidProtocol:
+    def _protocol(self, threads: int, pairs: tuple[AtomPairs, ...]) -> LiquidProtocol:
         s = self.settings
         wants_diffusion = "diffusion" in s.observables and s.viscosity is not None
         return LiquidProtocol(
             temperature=s.temperature,
             pressure=s.pressure,
-            edge=s.box,
             equilibration_chunks=max(1, round(s.equilibration / CHUNK_NS)),
             production_chunks=max(1, round(s.nanoseconds / CHUNK_NS)),
             replicas=s.replicas,
             vaporisation="vaporisation" in s.observables,
             viscosity=(s.viscosity or 0.0) / 1000 if wants_diffusion else None,
-            pairs=s.rdf,
+            pairs=pairs,
             threads=threads,
             platform=s.platform,
         )
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         ready = prepared(molecule, self, self.settings.force_field, context)
-        protocol = self._protocol(context.threads)
-        simulation = LiquidSimulation(ready.parameters, ready.conformers, protocol, ready.folder, ready.key)
+        pairs = self._pairs(molecule)
+        protocol = self._protocol(context.threads, tuple(pairs))
+        make = pure_liquid if self.settings.solvent is None else solution_in_water
+        box = make(ready.parameters, ready.conformers, self.settings.box)
+        simulation = LiquidSimulation(box, protocol, ready.folder, ready.key)
         values = simulation.run(context.progress, context.deadline)
         return self._finding(molecule, values, context)
+
+    def _pairs(self, molecule: Molecule) -> list[AtomPairs]:
+        """Returns the pairs of atoms that the molecule has; those of which it lacks an atom are left out."""
+        graph = with_hydrogens(molecule)
+        pairs = []
+        for one, other in self.settings.rdf:
+            first = chosen_atoms(graph, one)
+            second = chosen_atoms(graph, other) if self.settings.solvent is None else WATER_PLACES[other]
+            if first and second:
+                pairs.append(AtomPairs(f"{one}-{other}", first, second))
+        return pairs
 
     def _finding(self, molecule: Molecule, values: LiquidValues, context: Context) -> Finding:
         found: dict[Property, tuple[float, float]] = {DENSITY: (values.density.mean, values.density.uncertainty)}
@@ -223,16 +291,15 @@ class MdLiquid(MoleculeVerifier):
             "flow_angstrom2": values.flow,
             UNCERTAINTY_KIND: {row.property: MOLECULE for row in rows},
         }
+        missing = {f"{one}-{other}" for one, other in self.settings.rdf} - {name for name, _ in values.distributions}
+        if missing:
+            diagnostics["pairs_that_it_lacks"] = sorted(missing)
         if values.gas_energy is not None:
             diagnostics["gas_energy_kj_mol"] = values.gas_energy.mean
         if values.diffusion is not None:
             diagnostics["diffusion_in_the_box"] = values.diffusion.uncorrected
-        artifacts = []
-        for name, series in series_of(values, molecule.smiles).items():
-            file = context.scratch / f"{molecule.key[:16]}-{name}.series.json"
-            file.write_bytes(series.to_json())
-            artifacts.append(ArtifactFile(file.name, str(file), MEDIA_TYPE))
-        return Finding(molecule.key, Outcome.OK, tuple(rows), diagnostics=diagnostics, artifacts=tuple(artifacts))
+        files = series_files(series_of(values, molecule.smiles), context.scratch, molecule.key[:16])
+        return Finding(molecule.key, Outcome.OK, tuple(rows), diagnostics=diagnostics, artifacts=files)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,6 +350,15 @@ def refusal_of_force_fields(candidate: Molecule, max_atoms: int) -> Refusal | No
     return None
 
 
+def chosen_atoms(graph: Any, choice: str) -> tuple[int, ...]:
+    """Returns the atoms of an RDKit molecule that are of an element or the first one in a match of a SMARTS pattern, in
+    ascending order."""
+    if ELEMENT.fullmatch(choice):
+        return tuple(atom.GetIdx() for atom in graph.GetAtoms() if atom.GetSymbol() == choice)
+    matches = graph.GetSubstructMatches(smarts_pattern(choice), uniquify=False, maxMatches=100_000)
+    return tuple(sorted({match[0] for match in matches}))
+
+
 def with_hydrogens(molecule: Molecule) -> Any:
     """Returns the RDKit molecule with explicit hydrogens."""
     from rdkit import Chem
@@ -298,42 +374,16 @@ def _write_once(path: Path, text: str) -> None:
 
 
 def series_of(values: LiquidValues, title: str) -> dict[str, Series]:
-    """Returns the series of the results by name: density against time, the distributions, the displacements."""
-    density = {f"replica_{number}": column.tolist() for number, column in enumerate(values.densities, start=1)}
+    """Returns the series of the results by name: density and energy against time, distributions, displacements."""
+    times = values.times.tolist()
+    density = SeriesAxis(name="density", meaning="density", unit="g/mL")
+    energy = SeriesAxis(name="energy", meaning="potential energy for each molecule", unit="kJ/mol")
     series = {
-        "density": curve_series(
-            f"density of {title}",
-            SeriesAxis(name="time", meaning="time", unit="ps"),
-            SeriesAxis(name="density", meaning="density", unit="g/mL"),
-            values.times.tolist(),
-            density,
-        )
+        "density": curve_series(f"density of {title}", TIME, density, times, replica_columns(values.densities)),
+        "energy": curve_series(f"potential energy of {title}", TIME, energy, times, replica_columns(values.energies)),
+        **distribution_series(values.distributions, title, "pair distribution between molecules"),
     }
-    if values.distributions:
-        r = values.distributions[0][1].r.tolist()
-        columns: dict[str, list[float]] = {}
-        errors: dict[str, list[float]] = {}
-        for number, (name, found) in enumerate(values.distributions, start=1):
-            label = f"g{number}_{name.lower().replace('-', '_')}"
-            columns[label] = found.g.tolist()
-            if found.uncertainty is not None:
-                errors[label] = found.uncertainty.tolist()
-        series["distribution"] = curve_series(
-            f"pair distributions of {title}",
-            SeriesAxis(name="r", meaning="distance", unit="angstrom"),
-            SeriesAxis(name="g", meaning="pair distribution between molecules"),
-            r,
-            columns,
-            errors,
-        )
     if values.displacements:
-        lags = np.arange(len(values.displacements[0]), dtype=float).tolist()
-        moved = {f"replica_{number}": column.tolist() for number, column in enumerate(values.displacements, start=1)}
-        series["displacement"] = curve_series(
-            f"mean squared displacement in {title}",
-            SeriesAxis(name="lag", meaning="time", unit="ps"),
-            SeriesAxis(name="displacement", meaning="mean squared displacement", unit="angstrom**2"),
-            lags,
-            moved,
-        )
+        columns = replica_columns(values.displacements)
+        series["displacement"] = displacement_series(title, values.frame_interval, columns)
     return series

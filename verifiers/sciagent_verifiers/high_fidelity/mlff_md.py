@@ -14,9 +14,8 @@ from sciagent.chemistry.crystals.conventional_cell_and_cif import conventional_c
 from sciagent.domain.evidence_keys_and_pooled_replicates import MOLECULE, UNCERTAINTY_KIND, content_hash
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import NEIGHBOURS_KEPT, SELF_DIFFUSION, SITE_DISPLACEMENT
-from sciagent.domain.series import MEDIA_TYPE, Series, SeriesAxis, curve_series
+from sciagent.domain.series import Series, SeriesAxis, curve_series
 from sciagent.verification.verifier_contract import (
-    ArtifactFile,
     Context,
     Cost,
     Finding,
@@ -41,11 +40,20 @@ from sciagent_simulators.dynamics.crystal_chain import (
 from sciagent_simulators.dynamics.structure_and_diffusion import MIN_REPLICAS
 from sciagent_simulators.potentials.potential_base_and_registry import Potential
 from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed
+from sciagent_verifiers.high_fidelity.series_of_simulations import (
+    TIME,
+    displacement_series,
+    distribution_series,
+    replica_columns,
+    series_files,
+)
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings, structure_of
 
 TIME_STEP = 2.0  # fs
 TIME_STEP_WITH_HYDROGEN = 0.5  # fs
 MAX_CURVES = 16  # of a series
+
+Element = Annotated[str, Field(pattern=r"^[A-Z][a-z]?$")]
 
 
 class MlffMdSettings(ForceFieldSettings):
@@ -61,7 +69,10 @@ class MlffMdSettings(ForceFieldSettings):
     max_supercell: int = Field(
         256, ge=2, le=5000, description="Crystals whose supercell has more atoms are refused; raise it on a GPU."
     )
-    species: Annotated[str, Field(pattern=r"^[A-Z][a-z]?$")] | None = omitted_if_unset(
+    rdf: tuple[tuple[Element, Element], ...] = omitted_if_unset(
+        (), max_length=8, description="Pairs of elements whose distribution is kept as a series."
+    )
+    species: Element | None = omitted_if_unset(
         None, description="Element whose self-diffusion is computed; all others are the framework that must stay."
     )
     time_step: float | None = omitted_if_unset(
@@ -101,12 +112,12 @@ class MlffMd(ForceField):
     """
 
     name = "mlff.md"
-    version = "1"
+    version = "2"
     tier = Tier.HIGH_FIDELITY
     Settings = MlffMdSettings
     settings: MlffMdSettings
     together = 1
-    stall_seconds = 3600.0  # the relaxation reports nothing
+    stall_seconds = 900.0
     spread: ClassVar[Mapping[Property, float]] = {}  # each crystal has its own
 
     @cached_property
@@ -165,6 +176,7 @@ class MlffMd(ForceField):
             production_chunks=max(1, round(s.picoseconds / picoseconds)),
             replicas=s.replicas,
             species=s.species,
+            pairs=tuple(pair for pair in s.rdf if set(pair) <= set(elements)),
         )
 
     def findings(
@@ -209,15 +221,9 @@ class MlffMd(ForceField):
             diagnostics["diffusion_exponents"] = list(values.diffusion.exponents)
         if values.no_diffusion:
             diagnostics["no_self_diffusion"] = values.no_diffusion
-        artifacts = []
-        for name, series in series_of_crystal(values, protocol, crystal.text).items():
-            file = context.scratch / f"{crystal.key[:16]}-{name}.series.json"
-            file.write_bytes(series.to_json())
-            artifacts.append(ArtifactFile(file.name, str(file), MEDIA_TYPE))
+        files = series_files(series_of_crystal(values, protocol, crystal.text), context.scratch, crystal.key[:16])
         detail = f"no self-diffusion: {values.no_diffusion}" if values.no_diffusion else ""
-        return Finding(
-            crystal.key, Outcome.OK, rows, detail=detail, diagnostics=diagnostics, artifacts=tuple(artifacts)
-        )
+        return Finding(crystal.key, Outcome.OK, rows, detail=detail, diagnostics=diagnostics, artifacts=files)
 
 
 @lru_cache(maxsize=4096)
@@ -236,32 +242,19 @@ def supercell_of(structure: Any, width: float) -> Any:
 
 
 def series_of_crystal(values: CrystalValues, protocol: CrystalProtocol, title: str) -> Mapping[str, Series]:
-    """Returns the series of the results by name: neighbours kept, temperature, and displacements by element."""
-    time = SeriesAxis(name="time", meaning="time", unit="ps")
-    named = list(enumerate(values.records, start=1))
-    times = SAMPLE_EVERY * protocol.time_step / 1000 * np.arange(1, len(values.records[0].kept) + 1)
-    lags = protocol.frame_interval * np.arange(len(values.records[0].paths))
+    """Returns the series of the results by name: neighbours kept, temperature, displacements by element, and the pair
+    distributions."""
+    records = values.records
+    times = (SAMPLE_EVERY * protocol.time_step / 1000 * np.arange(1, len(records[0].kept) + 1)).tolist()
+    kept = SeriesAxis(name="kept", meaning="share of neighbours that are kept")
+    kept_columns = replica_columns([record.kept for record in records])
+    temperature = SeriesAxis(name="temperature", meaning="kinetic temperature", unit="K")
+    temperature_columns = replica_columns([record.temperatures for record in records])
     squares = dict(list(values.squared_displacements.items())[:MAX_CURVES])
+    by_element = {symbol.lower(): curve.tolist() for symbol, curve in squares.items()}
     return {
-        "neighbours": curve_series(
-            f"neighbours kept in {title}",
-            time,
-            SeriesAxis(name="kept", meaning="share of neighbours that are kept"),
-            times.tolist(),
-            {f"replica_{number}": record.kept.tolist() for number, record in named},
-        ),
-        "temperature": curve_series(
-            f"temperature of {title}",
-            time,
-            SeriesAxis(name="temperature", meaning="kinetic temperature", unit="K"),
-            times.tolist(),
-            {f"replica_{number}": record.temperatures.tolist() for number, record in named},
-        ),
-        "displacement": curve_series(
-            f"mean squared displacement in {title}",
-            SeriesAxis(name="lag", meaning="time", unit="ps"),
-            SeriesAxis(name="displacement", meaning="mean squared displacement", unit="angstrom**2"),
-            lags.tolist(),
-            {symbol.lower(): curve.tolist() for symbol, curve in squares.items()},
-        ),
+        "neighbours": curve_series(f"neighbours kept in {title}", TIME, kept, times, kept_columns),
+        "temperature": curve_series(f"temperature of {title}", TIME, temperature, times, temperature_columns),
+        "displacement": displacement_series(title, protocol.frame_interval, by_element),
+        **distribution_series(values.distributions, title, "pair distribution"),
     }
