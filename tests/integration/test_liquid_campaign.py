@@ -93,7 +93,7 @@ def test_liquids_go_on_after_their_driver_was_killed_twice(tmp_path: Path) -> No
     assert outcome == "ok", detail
     assert lost == (2,)
     assert json.loads(diagnostics)["molecules"] == 80
-    [best] = sciagent("best", NAME, "--json", "--ledger", "liquid.db", "-n", "1", cwd=tmp_path)["candidates"]
+    [best] = sciagent("best", NAME, "--json", "--ledger", "liquid.db", "-n", "1", cwd=tmp_path)
     assert best["hit"]
     page = (tmp_path / f"{NAME}.report.html").read_text(encoding="utf-8")
     assert "density of ClCCl" in page and "potential energy of ClCCl" in page
