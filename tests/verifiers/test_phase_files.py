@@ -11,7 +11,13 @@ import pytest
 
 from sciagent.verification.verifier_contract import ReferenceFile
 from sciagent_simulators.potentials.potential_base_and_registry import MP2020, Energy, EnergyScale
-from sciagent_verifiers.simulation.phase_files import elements_alone, phases_of, read_entries, scale_fault
+from sciagent_verifiers.simulation.phase_files import (
+    elements_alone,
+    phases_of,
+    read_entries,
+    read_phase_structures,
+    scale_fault,
+)
 
 SCALE = EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020)
 
@@ -93,6 +99,29 @@ def test_an_absurd_entry_is_refused_by_its_number_and_name(tmp_path: Path, row: 
     file = written(tmp_path, {"functional": "PBE+U", "correction": "MP2020", "entries": rows})
     with pytest.raises(ValueError, match=said):
         read_entries(Path(file.path), file.sha256)
+
+
+def test_a_file_of_structures_may_be_of_any_format_of_crystals(tmp_path: Path) -> None:
+    path = tmp_path / "seeds.csv"
+    path.write_text("structure,name\nrocksalt: Na Cl,halite\nCsCl: Na Cl,\nrocksalt: Na Cl,again\n")
+    file = ReferenceFile.model_validate(str(path))
+    structures = read_phase_structures(path, file.sha256, 200)
+    assert list(structures) == ["halite NaCl Fm-3m", "NaCl Pm-3m"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("structure,name\nrocksalt: Na Cl,\nrocksalt: Na,half\n", r"structure 2 \(half\): "),
+        ("formula\nNaCl\n", "no file of structures"),
+        ("structure\n" + "rocksalt: Na Cl\n" * 501, "more than 500 structures"),
+    ],
+)
+def test_a_file_that_holds_no_structures_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "seeds.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=said):
+        read_phase_structures(path, "", 200)
 
 
 def test_a_list_of_another_functional_does_not_fit(tmp_path: Path) -> None:

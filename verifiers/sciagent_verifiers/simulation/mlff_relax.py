@@ -1,13 +1,14 @@
 """The verifier `mlff.relax`: relaxes cell and positions by a force field; volume, density, energies against phases.
 
-The phases that span a hull may come from a user's file (`phase_files`), such as one of the Materials Project.
+The phases that span a hull may come from a user's file (`phase_files`), such as one of the Materials Project: their
+energies, or their structures, which the model relaxes.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -60,9 +61,15 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     potential_factory,
 )
 from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, evaluate
-from sciagent_simulators.potentials.relaxed_phases_and_hull import KnownPhases, known_phases
+from sciagent_simulators.potentials.relaxed_phases_and_hull import KnownPhases, known_phases, relaxed_structures
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings, structure_of
-from sciagent_verifiers.simulation.phase_files import elements_alone, phases_of, read_entries, scale_fault
+from sciagent_verifiers.simulation.phase_files import (
+    elements_alone,
+    phases_of,
+    read_entries,
+    read_phase_structures,
+    scale_fault,
+)
 
 LENGTHS = (LATTICE_A, LATTICE_B, LATTICE_C)
 ANGLES = (LATTICE_ALPHA, LATTICE_BETA, LATTICE_GAMMA)
@@ -79,6 +86,7 @@ HULLS = {
     "prototypes": f"{len(BINARIES) + len(MORE_BINARIES)} binary and {len(TERNARIES)} ternary prototypes",
 }
 """Settings of `known_phases` with an energy above them, each with the condition that its level states."""
+MAX_CONDITION = 120  # characters of a level's condition
 WEAK_LAYERS = "no bonds run along an axis; the model binds layers too weakly, so the volume may be far too large"
 """The remark on a crystal with a vector that no bonds cross."""
 MAX_SHOWN_PHASES = 8  # phases of a mixture that the diagnostics name
@@ -91,23 +99,62 @@ class MlffRelaxSettings(ForceFieldSettings):
         "prototypes",
         description=f"`binaries`: elements, and pairs of them in those of {len(BINARIES)} prototypes that oxidation "
         "states balance; `prototypes`: these, pairs as wurtzite, anatase and MoS2, and triples as tilted perovskite, "
-        "spinel and layered ABX2; `elements`: a formation energy only; `none`: no energies. They are relaxed once for "
-        "a chemical system and kept in the cache folder.",
+        "spinel, layered ABX2 and delafossite; `elements`: a formation energy only; `none`: no energies. They are "
+        "relaxed once for a chemical system and kept in the cache folder.",
     )
     entries: ReferenceFile | None = omitted_if_unset(
         None,
         description="Energies of phases on the same scale, or pymatgen's ComputedEntry (JSON); adds energy_above_hull.",
+    )
+    entries_as: Literal["energies", "structures"] = omitted_if_unset(
+        "energies",
+        description="`structures`: the crystals of the file `entries` (CIF, a list of ComputedStructureEntry, …) are "
+        "relaxed by the model and join the known phases; energies in the file do not count.",
     )
     second_model: str | None = omitted_if_unset(
         None, description="Another potential of the same functional, evaluated on the relaxed cell; adds energy_spread."
     )
 
     @model_validator(mode="after")
-    def _scales_fit(self) -> MlffRelaxSettings:
-        if self.entries is not None:
-            fault = scale_fault(self.entries, self.scale)
+    def _entries_fit(self) -> MlffRelaxSettings:
+        if self.energies_file is not None:
+            fault = scale_fault(self.energies_file, self.scale)
             if fault:
                 raise ValueError(fault)
+        if self.entries_as == "structures" and self.entries is None:
+            raise ValueError("entries_as: structures needs a file with them (entries: FILE)")
+        if self.structures_file is not None and self.known_phases == "none":
+            raise ValueError("structures of a file join the known phases; take known_phases: elements, or leave it out")
+        _ = self.structures  # raises ValueError for a file that cannot be used
+        return self
+
+    @property
+    def energies_file(self) -> ReferenceFile | None:
+        """The file of phases whose energies are taken."""
+        return self.entries if self.entries_as == "energies" else None
+
+    @property
+    def structures_file(self) -> ReferenceFile | None:
+        """The file of phases whose structures the model relaxes."""
+        return self.entries if self.entries_as == "structures" else None
+
+    @property
+    def structures(self) -> Mapping[str, Crystal]:
+        """The structures of the file, by name. Raises ValueError for what is no crystal, and for one too large."""
+        file = self.structures_file
+        return {} if file is None else read_phase_structures(Path(file.path), file.sha256, self.max_atoms)
+
+    @property
+    def hull_condition(self) -> str:
+        """What the level of energy_above_known_phases says of the phases; empty without such an energy."""
+        known = HULLS.get(self.known_phases, "")
+        file = self.structures_file
+        if file is None:
+            return known
+        return f"{known or 'elements'}, {file.sha256[:12]} {file.name}"[:MAX_CONDITION]
+
+    @model_validator(mode="after")
+    def _models_fit(self) -> MlffRelaxSettings:
         if self.second_model is not None:
             other = potential_factory(self.second_model).scale
             if self.second_model == self.model and self.weights is None:
@@ -162,9 +209,9 @@ class MlffRelax(ForceField):
         measured: list[Property] = [VOLUME_PER_ATOM, DENSITY]
         if s.known_phases != "none":
             measured.append(FORMATION_ENERGY)
-        if s.known_phases in HULLS:
+        if s.hull_condition:
             measured.append(E_ABOVE_KNOWN_PHASES)
-        if s.entries is not None:
+        if s.energies_file is not None:
             measured.append(E_ABOVE_HULL)
         if s.second_model is not None:
             measured.append(ENERGY_SPREAD)
@@ -179,13 +226,10 @@ class MlffRelax(ForceField):
         """Levels of the properties that depend on more than the model."""
         s = self.settings
         compared = Level(s.scale.model, compared_on(s.scale).label, geometry=self.level.geometry)
-        levels = {
-            FORMATION_ENERGY: compared,
-            E_ABOVE_KNOWN_PHASES: replace(compared, conditions=HULLS.get(s.known_phases, "")),
-        }
-        if s.entries is not None:
-            file_and_hash = f"{s.entries.name} {s.entries.sha256[:12]}"
-            levels[E_ABOVE_HULL] = replace(compared, conditions=file_and_hash[:120])
+        levels = {FORMATION_ENERGY: compared, E_ABOVE_KNOWN_PHASES: replace(compared, conditions=s.hull_condition)}
+        if s.energies_file is not None:
+            file_and_hash = f"{s.energies_file.name} {s.energies_file.sha256[:12]}"
+            levels[E_ABOVE_HULL] = replace(compared, conditions=file_and_hash[:MAX_CONDITION])
         if s.second_model is not None:
             levels[ENERGY_SPREAD] = replace(self.level, conditions=f"against {s.second_model}")
         return levels
@@ -204,7 +248,7 @@ class MlffRelax(ForceField):
         fault = comparison_fault(candidate.species, self.settings.scale)
         if fault is not None:
             return Refusal(Reason.NO_CORRECTION, f"{fault}; `known_phases: none` relaxes the cell alone")
-        file = self.settings.entries
+        file = self.settings.energies_file
         absent = set(candidate.species) - elements_alone(Path(file.path), file.sha256) if file is not None else set()
         if file is not None and absent:
             detail = f"{file.name} has no phase of {', '.join(sorted(absent))} alone, with which a hull begins"
@@ -233,18 +277,45 @@ class MlffRelax(ForceField):
                 findings.append(self.failed(crystal, error))
         return findings
 
-    def _phases(self, potential: Potential, crystals: Sequence[Crystal]) -> KnownPhases | None:
-        """Returns the known phases of the crystals' elements; None if the settings want no energies."""
+    def _phases(self, potential: Potential, crystals: Sequence[Crystal]) -> PhasesOfBatch | None:
+        """Returns the phases of the crystals' elements; None if the settings want no energies.
+
+        Raises SimulatorError if the file of structures has changed."""
         if self.settings.known_phases == "none":
             return None
+        if self.settings.structures_file is not None:
+            self.settings.structures_file.check()
         systems = dict.fromkeys(frozenset(crystal.species) for crystal in crystals)
-        return known_phases(
+        structures = {}
+        for name, structure in self.settings.structures.items():
+            if any(system.issuperset(structure.species) for system in systems):
+                structures[name] = structure
+        own_phases = relaxed_structures(potential, self.settings.scale, structures)
+        known = known_phases(
             potential,
             self.settings.scale,
             systems,
             binaries=self.settings.known_phases in HULLS,
             further=self.settings.known_phases == "prototypes",
         )
+        hull = replace(known, phases=(*known.phases, *own_phases))
+        relaxed_names = {phase.name for phase in own_phases}
+        unrelaxed = {name: set(each.species) for name, each in structures.items() if name not in relaxed_names}
+        return PhasesOfBatch(known, hull, unrelaxed)
+
+    def _not_compared(self, symbols: set[str], phases: PhasesOfBatch) -> str:
+        """Returns in words what a crystal of these elements was not compared with."""
+        settings = self.settings
+        if settings.known_phases in HULLS:
+            lacking = not_compared(len(symbols), with_ternaries=settings.known_phases == "prototypes")
+        else:
+            lacking = "compounds"
+        if settings.structures_file is not None:
+            lacking += f", apart from those of {settings.structures_file.name}"
+        unrelaxed = [name for name, elements in phases.unrelaxed.items() if elements <= symbols]
+        if unrelaxed:
+            lacking += f"; of these {', '.join(unrelaxed[:MAX_SHOWN_PHASES])} did not relax ({len(unrelaxed)} in all)"
+        return lacking
 
     def _second_values(self, relaxed: Sequence[Relaxed]) -> Sequence[PotentialValues | None]:
         """Returns the second model's values at each relaxed cell, in order.
@@ -264,7 +335,7 @@ class MlffRelax(ForceField):
         self,
         crystal: Crystal,
         relaxation: Relaxed,
-        phases: KnownPhases | None,
+        phases: PhasesOfBatch | None,
         second: PotentialValues | None,
         context: Context,
     ) -> Finding:
@@ -280,17 +351,16 @@ class MlffRelax(ForceField):
         if compared != energy:
             facts |= {"compared_energy_per_atom": compared.per_atom, "compared_energy_scale": compared.scale.label}
         if phases is not None:
-            values[FORMATION_ENERGY] = phases.formation_energy(amounts, compared)
-            if self.settings.known_phases in HULLS:
-                values[E_ABOVE_KNOWN_PHASES], shares = phases.energy_above(amounts, compared)
+            values[FORMATION_ENERGY] = phases.known.formation_energy(amounts, compared)
+            if self.settings.hull_condition:
+                values[E_ABOVE_KNOWN_PHASES], shares = phases.hull.energy_above(amounts, compared)
                 facts["decomposes_into"] = _largest_shares(shares)
-                is_wide = self.settings.known_phases == "prototypes"
-                facts["not_compared_with"] = not_compared(len(amounts), with_ternaries=is_wide)
-        if self.settings.entries is not None:
-            hull = phases_of(self.settings.entries, self.settings.scale)
+                facts["not_compared_with"] = self._not_compared(set(amounts), phases)
+        if self.settings.energies_file is not None:
+            hull = phases_of(self.settings.energies_file, self.settings.scale)
             values[E_ABOVE_HULL], shares = hull.energy_above(amounts, compared)
             facts["hull_decomposes_into"] = _largest_shares(shares)
-            file = self.settings.entries
+            file = self.settings.energies_file
             facts["hull_entries_left_out"] = read_entries(Path(file.path), file.sha256).left_out
         if second is not None and self.settings.second_model is not None:
             second_scale = potential_factory(self.settings.second_model).scale
@@ -303,6 +373,18 @@ class MlffRelax(ForceField):
             facts["remark"] = WEAK_LAYERS
         rows = self.measured(values, self._levels, lattice_errors(cell, relaxation.last_strain))
         return self.calculated(crystal, context, rows, relaxation, facts, cell)
+
+
+@dataclass(frozen=True)
+class PhasesOfBatch:
+    """The phases with which the crystals of a batch are compared."""
+
+    known: KnownPhases
+    """Elements and decorated prototypes."""
+    hull: KnownPhases
+    """These and the structures of the user's file."""
+    unrelaxed: Mapping[str, set[str]]
+    """Elements of the structures of the file that did not relax, by name."""
 
 
 def _lattice_constants(cell: ConventionalCell) -> dict[Property, float]:

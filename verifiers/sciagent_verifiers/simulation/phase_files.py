@@ -1,6 +1,10 @@
-"""Files of phases whose energies a user brings: the hull of `energy_above_hull`.
+"""Files of phases that a user brings: their energies, or their structures.
 
-A file is JSON, also with `.gz`, in one of two forms:
+Energies are the hull of `energy_above_hull`. Structures are relaxed by the model and join its known phases; any file of
+crystals will do (`split_files_into_records`), such as a CIF or a list of pymatgen's ComputedStructureEntry, whose
+energies then do not count.
+
+A file of energies is JSON, also with `.gz`, in one of two forms:
 
 - `{"functional": "PBE+U", "correction": "MP2020", "entries": [{"name": "mp-22862", "formula": "NaCl",
   "energy_per_atom": -3.696}, …]}`
@@ -21,13 +25,21 @@ import gzip
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ase.data import chemical_symbols
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystals.layers_and_vacuum import VACUUM, part_in_vacuum
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
+from sciagent.chemistry.crystals.split_files_into_records import read_crystals
+from sciagent.chemistry.molecule_files import StructureRecord
+from sciagent.errors import InputFileError, InvalidCandidateError
 from sciagent.verification.verifier_contract import ReferenceFile
 from sciagent_simulators.potentials.materials_project_corrections import ANIONS_WITH_U, compared_on, on_mp2020
 from sciagent_simulators.potentials.potential_base_and_registry import UNCORRECTED, Energy, EnergyScale
@@ -36,6 +48,9 @@ from sciagent_simulators.potentials.relaxed_phases_and_hull import KnownPhases, 
 MAX_BYTES = 200_000_000  # of a file of phases, and of what it unpacks to
 MAX_ENTRIES = 200_000
 """Largest number of entries of a file; the Materials Project has fewer."""
+MAX_STRUCTURES = 500
+"""Largest number of structures of a file, since each is relaxed by the model."""
+MAX_NAME = 60  # characters of the name of a structure
 ENERGY_LIMITS = (-200.0, 50.0)
 """Energies in eV per atom that an entry may have. By r2SCAN and PAW data of the Materials Project, uranium has -79."""
 MAX_FORMATION_ENERGY = 12.0
@@ -230,6 +245,61 @@ def _require_plausible_energies(file: HullFile) -> None:
                 elements = f"its elements in the file have {mixture:.4g}, and the difference is above"
                 fault = f"{entry.energy_per_atom:.4g} eV/atom; {elements} {MAX_FORMATION_ENERGY:g} eV/atom"
                 raise ValueError(f"{_entry_title(index, entry.model_dump())}: {fault}")
+
+
+@lru_cache(maxsize=4)
+def read_phase_structures(path: Path, sha256: str, max_atoms: int) -> Mapping[str, Crystal]:
+    """Returns the structures of a file by name, the same structure once. sha256: as in `read_entries`.
+
+    A name is that of the entry with formula and space group, such as `mp-5827 CaTiO3 Pnma`.
+    Raises ValueError, which names the entry, for what is no crystal or has more atoms in the primitive cell."""
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(f"{path.name} has more than {MAX_BYTES >> 20} MB")
+    try:
+        records = list(islice(read_crystals(path), MAX_STRUCTURES + 1))
+    except (OSError, EOFError, InputFileError) as error:
+        raise ValueError(f"{path.name} is no file of structures: {error}") from error
+    if len(records) > MAX_STRUCTURES:
+        raise ValueError(f"{path.name} has more than {MAX_STRUCTURES} structures")
+    structures: dict[str, Crystal] = {}
+    keys: set[str] = set()
+    for record in records:
+        crystal = _phase_structure(path, record, max_atoms)
+        if crystal.key in keys:
+            continue
+        keys.add(crystal.key)
+        name = f"{_record_name(record)} {crystal.text}".strip()
+        if name in structures:
+            name = f"{name} ({record.number + 1})"
+        structures[name] = crystal
+    return structures
+
+
+def _phase_structure(path: Path, record: StructureRecord, max_atoms: int) -> Crystal:
+    """Returns the crystal of a record. Raises ValueError, which names the record."""
+    title = f"{path.name}: structure {record.number + 1} ({_record_name(record) or 'no name'})"
+    if record.fault:
+        raise ValueError(f"{title}: {record.fault}")
+    try:
+        crystal = read_crystal(record.text)
+    except InvalidCandidateError as error:
+        raise ValueError(f"{title}: {error}") from error
+    if crystal.n_atoms > max_atoms:
+        raise ValueError(f"{title}: {crystal.n_atoms} atoms in the primitive cell; max_atoms is {max_atoms}")
+    part = part_in_vacuum(crystal)
+    if part is not None:
+        raise ValueError(f"{title}: {part.name} with more than {VACUUM:g} angstrom of vacuum around it")
+    return crystal
+
+
+def _record_name(record: StructureRecord) -> str:
+    """Returns what a phase is called: the `entry_id` of a computed entry, else the name that its file gives it."""
+    if record.text.startswith("{"):
+        with suppress(ValueError, RecursionError):
+            entry_id = json.loads(record.text).get("entry_id")
+            if entry_id:
+                return str(entry_id)[:MAX_NAME]
+    return record.name[:MAX_NAME]
 
 
 @lru_cache(maxsize=4)
