@@ -3,6 +3,7 @@
     python -m benchmarks.crystals.batches --out benchmarks/crystals/batches.json
     python -m benchmarks.crystals.batches --part repeatability --out benchmarks/crystals/relaxation_repeatability.json
     python -m benchmarks.crystals.batches --part lattice --out benchmarks/crystals/lattice_repeatability.json
+    python -m benchmarks.crystals.batches --part ranges --out benchmarks/crystals/modulus_ranges.json
 
 `campaign`: 32 cells of 2 to 8 atoms are relaxed by `mlff.relax` in the sandbox, as a campaign does it: one process for
 each, or one process for all; core-seconds are those that the host measures, with the start of the processes, and the
@@ -11,14 +12,15 @@ median of seven runs (`--runs`). `without_symmetry` is the same with all atoms d
 `relaxing`: the same cells relaxed in this process, one by one and in one batch, in core-seconds (seconds on a GPU).
 `evaluation`: core-seconds (seconds on a GPU) for energies, forces and stresses of n cells in one call.
 `repeatability`: the spread of the relaxed values over starts with strains of 3 % and displacements of 0.05 angstrom.
-`lattice`: over the same starts, the relative spread of lengths and the spread of angles (radians) of the primitive
-cell, and the stress that the relaxation may leave over both, which is a stiffness in GPa.
+`lattice`: how often the uncertainties of lengths hold that `mlff.relax` states, for hard and soft crystals.
+`ranges`: bulk moduli by the range of the volumes that are fitted.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import tempfile
@@ -28,13 +30,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ase import units
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
 from sciagent_simulators.potentials.potential_base_and_registry import load_potential
-from sciagent_simulators.potentials.relax_and_equation_of_state import StateFit, equations_of_state, relax
+from sciagent_simulators.potentials.relax_and_equation_of_state import STRAINS, StateFit, equations_of_state, fit, relax
+from sciagent_verifiers.simulation.mlff_relax import OF_LAST_STRAIN, SMALLEST_ERROR
 
 CELLS = (
     "perovskite Cs Sn I, perovskite Cs Pb Br, perovskite K Mg F, perovskite Rb Ca Cl, perovskite Sr Ti O, "
@@ -45,7 +47,13 @@ CELLS = (
 )
 """32 cells of 2 to 8 atoms in the shorthand of prototypes."""
 REPEATED = ("rocksalt Na Cl", "rocksalt Mg O", "perovskite Sr Ti O", "rutile Ti O", "wurtzite Zn O", "CsCl Cs Cl")
+LATTICES = (
+    *REPEATED, "diamond Si", "corundum Al O", "spinel Mg Al O", "quartz Si O", "orthorhombic-perovskite Ca Ti O",
+    "orthorhombic-perovskite Cs Sn I", "orthorhombic-perovskite Cs Pb Br",
+)  # fmt: skip
+RANGED = ("rocksalt Mg O", "zincblende Si C", "half-Heusler Ti Ni Sn")
 STARTS = 4
+MANY_STEPS = 500  # evaluations of a relaxation at most
 DISPLACEMENT = 0.05  # angstrom
 RUNS = 7
 
@@ -247,38 +255,110 @@ def _starts() -> list[Any]:
     starts = []
     for text in REPEATED:
         for seed in range(STARTS):
-            atoms = atoms_of(crystal_of(text))
-            strain = 0.03 * rng.normal(size=(3, 3))
-            atoms.set_cell(atoms.cell.array @ (np.eye(3) + (strain + strain.T) / 2), scale_atoms=True)
-            atoms.rattle(0.05, seed=seed)
-            starts.append(atoms)
+            starts.append(_disturbed(atoms_of(crystal_of(text)), rng, seed))
     return starts
 
 
 def lattice(model: str, fmax: float) -> dict[str, Any]:
-    """Returns the spreads of lengths and angles over the starts, and the stiffness, root mean square over crystals."""
+    """Returns how far lattice constants are from those at a tenth of the forces, beside what `mlff.relax` states.
+
+    Each crystal of LATTICES starts as its prototype, dilated, and three times strained and displaced. The reference of
+    a length is that of the same start. `errors`: relative errors of the three lengths, root mean square over the
+    starts; `stated`: the mean of the stated relative uncertainties; `within`: share of the lengths within them;
+    `within_all`: the same, where the reference is the median over all starts, which may have ended in other minima.
+    """
     import torch
 
     torch.set_num_threads(1)
-    relaxed = relax(load_potential(model), _starts(), fmax)
-    rows = {}
-    for place, text in enumerate(REPEATED):
-        done = [found for found in relaxed[place * STARTS : (place + 1) * STARTS] if found.fault is None]
-        constants = np.array([found.atoms.cell.cellpar() for found in done])
-        lengths = constants[:, :3].std(axis=0, ddof=1) / constants[:, :3].mean(axis=0)
-        angles = np.radians(constants[:, 3:]).std(axis=0, ddof=1)
-        volume = float(np.mean([found.atoms.cell.volume / len(found.atoms) for found in done]))
+    potential = load_potential(model)
+    starts = _lattice_starts()
+    relaxed = relax(potential, starts, fmax, MANY_STEPS, with_strain=True)
+    references = relax(potential, [found.atoms for found in relaxed], fmax / 10, 10 * MANY_STEPS)
+    rows: dict[str, Any] = {}
+    pooled = []
+    per_crystal = len(starts) // len(LATTICES)
+    for place, text in enumerate(LATTICES):
+        found_lengths = []
+        reference_lengths = []
+        stated = []
+        for index in range(place * per_crystal, (place + 1) * per_crystal):
+            if relaxed[index].fault is None and references[index].fault is None:
+                found_lengths.append(relaxed[index].atoms.cell.lengths())
+                reference_lengths.append(references[index].atoms.cell.lengths())
+                stated.append(math.hypot(OF_LAST_STRAIN * relaxed[index].last_strain, SMALLEST_ERROR))
+        found = np.array(found_lengths)
+        errors = np.abs(found / reference_lengths - 1)
+        errors_to_all = np.abs(found / np.median(reference_lengths, axis=0) - 1)
+        limits = np.array(stated)[:, None]
+        pooled.append((errors < limits, errors_to_all < limits))
         rows[text] = {
-            "n": len(done),
-            "length": float(np.sqrt(np.mean(lengths**2))),
-            "angle": float(np.sqrt(np.mean(angles**2))),
-            "stress": fmax / volume / units.GPa,
+            "n": len(found),
+            "errors": float(np.sqrt(np.mean(np.square(errors)))),
+            "stated": float(limits.mean()),
+            "within": float(pooled[-1][0].mean()),
+            "within_all": float(pooled[-1][1].mean()),
         }
-    stiffness = {}
-    for name in ("length", "angle"):
-        errors = [row[name] / row["stress"] for row in rows.values()]
-        stiffness[name] = float(1 / np.sqrt(np.mean(np.square(errors))))
-    return {"model": model, "fmax": fmax, "rows": rows, "stiffness": stiffness}
+    coverage, coverage_of_all = (float(np.concatenate(within).mean()) for within in zip(*pooled, strict=True))
+    return {
+        "model": model,
+        "fmax": fmax,
+        "rows": rows,
+        "coverage": coverage,
+        "coverage_of_all": coverage_of_all,
+        "mean_steps": float(np.mean([result.steps for result in relaxed])),
+    }
+
+
+def _lattice_starts() -> list[Any]:
+    """Returns five ase.Atoms of each crystal of LATTICES."""
+    rng = np.random.default_rng(1)
+    starts = []
+    for text in LATTICES:
+        prototype = atoms_of(crystal_of(text))
+        dilated = prototype.copy()
+        dilated.set_cell(1.03 * prototype.cell.array, scale_atoms=True)
+        starts += [prototype, dilated]
+        for seed in range(3):
+            starts.append(_disturbed(prototype, rng, seed))
+    return starts
+
+
+def _disturbed(atoms: Any, rng: np.random.Generator, seed: int) -> Any:
+    """Returns a copy with strains of 3 % and displacements of DISPLACEMENT."""
+    copy = atoms.copy()
+    strain = 0.03 * rng.normal(size=(3, 3))
+    copy.set_cell(copy.cell.array @ (np.eye(3) + (strain + strain.T) / 2), scale_atoms=True)
+    copy.rattle(DISPLACEMENT, seed=seed)
+    return copy
+
+
+def ranges(model: str) -> dict[str, Any]:
+    """Returns the bulk modulus (GPa), its derivative and the fit's residual (eV/atom) by the range of volumes.
+
+    Ranges: that of `mlff.elastic`, and eleven lengths within 10 %, as matcalc 0.7 takes them by default."""
+    import torch
+
+    torch.set_num_threads(1)
+    potential = load_potential(model)
+    lengths = {"mlff.elastic": (1 + np.array(STRAINS)) ** (1 / 3), "10 % in length": 1 + np.linspace(-0.1, 0.1, 11)}
+    rows: dict[str, Any] = {}
+    for text in RANGED:
+        [relaxed] = relax(potential, [atoms_of(crystal_of(text))], 0.001, MANY_STEPS)
+        for name, factors in lengths.items():
+            cells = []
+            for factor in factors:
+                cell = relaxed.atoms.copy()
+                cell.set_cell(factor * cell.cell.array, scale_atoms=True)
+                cells.append(cell)
+            points = relax(potential, cells, 0.02, MANY_STEPS, fixed_cells=True)
+            volumes = [float(point.atoms.cell.volume) for point in points]
+            found = fit(volumes, [point.energy_per_atom * len(point.atoms) for point in points])
+            rows.setdefault(text, {})[name] = {
+                "bulk_modulus": found.bulk_modulus,
+                "derivative": found.derivative,
+                "residual": found.residual / len(relaxed.atoms),
+            }
+    return {"model": model, "rows": rows}
 
 
 def card(device: str) -> str:
@@ -297,7 +377,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=RUNS, help="of a campaign; costs are their medians")
     parser.add_argument("--counts", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument("--sizes", type=int, nargs="+", default=[2, 8, 64])
-    parser.add_argument("--fmax", type=float, default=0.02)
+    parser.add_argument("--fmax", type=float, default=0.005)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
     result: dict[str, Any] = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
@@ -317,6 +397,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found["repeatability"] = repeatability(model, given.fmax)
         if "lattice" in given.part:
             found["lattice"] = lattice(model, given.fmax)
+        if "ranges" in given.part:
+            found["ranges"] = ranges(model)
     given.out.write_text(json.dumps(result, indent=1) + "\n")
     return 0
 

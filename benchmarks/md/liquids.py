@@ -2,23 +2,18 @@
 
     python -m benchmarks.md.liquids --folder FOLDER [--force-field gaff2] [--only NAME]
 
-Each liquid takes 20 to 50 core-minutes. `rows.jsonl` gets a line as each ends, and the same command goes on after the
+Each liquid takes 10 to 25 core-minutes. `rows.jsonl` gets a line as each ends, and the same command goes on after the
 last; a liquid that was stopped in its middle goes on from its files in FOLDER. `--table` prints what is there.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-from sciagent.chemistry.molecule import parse_molecule
-from sciagent.errors import SimulatorError
-from sciagent.verification.verifier_contract import Context
+from benchmarks.md.resumable_rows import append_row, row_of, rows_of, table_of
 from sciagent_verifiers.high_fidelity.md_liquid import MdLiquid
 
 HERE = Path(__file__).parent
@@ -27,43 +22,21 @@ MEASURED = {"density": "density_g_mL", "vaporisation_enthalpy": "vaporisation_kJ
 """{property: column of liquids.csv}."""
 
 
+SETTINGS = {"box": 24, "equilibration": 0.05, "nanoseconds": 0.1}
+"""Smaller boxes and shorter runs than by default; the uncertainties say what that costs."""
+
+
 def liquids() -> list[dict[str, str]]:
     """The rows of liquids.csv."""
-    with (HERE / "liquids.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def rows() -> list[dict[str, Any]]:
-    """The runs that have ended."""
-    if not ROWS.exists():
-        return []
-    return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+    return table_of(HERE / "liquids.csv")
 
 
 def run(liquid: dict[str, str], force_field: str, folder: Path) -> dict[str, Any]:
-    """Returns the row of a liquid: values with uncertainties, or the reason without them, and the CPU time."""
-    verifier = MdLiquid({"force_field": force_field, "replicas": 3 if force_field != "gaff2" else 1})
+    """Returns the row of a liquid."""
+    verifier = MdLiquid({**SETTINGS, "force_field": force_field, "replicas": 3 if force_field != "gaff2" else 1})
     scratch = folder / liquid["name"].replace(" ", "_") / force_field
-    attempt = scratch / f"attempt-{time.time_ns()}"
-    attempt.mkdir(parents=True)
-    checkpoint = scratch / "checkpoint"
-    checkpoint.mkdir(exist_ok=True)
-    molecule = parse_molecule(liquid["smiles"])
-    row: dict[str, Any] = {"name": liquid["name"], "level": verifier.level.label, "force_field": force_field}
-    row["declared_core_seconds"] = round(verifier.cost(molecule)["core_seconds"])
-    began = time.process_time()
-    try:
-        finding = verifier.finding(molecule, Context(scratch=attempt, checkpoint=checkpoint))
-    except SimulatorError as error:
-        row["reason"] = str(error.reason)
-        row["detail"] = error.detail
-    else:
-        for measured in finding.measured:
-            quantity = measured.quantity
-            row[measured.property] = [round(quantity.value, 5), round(quantity.uncertainty or 0.0, 5)]
-        row["molecules"] = finding.diagnostics["molecules"]
-    row["core_seconds_of_last_attempt"] = round(time.process_time() - began)
-    return row
+    row = {"name": liquid["name"], "level": verifier.level.label, "force_field": force_field}
+    return {**row, **row_of(verifier, liquid["smiles"], scratch, ("molecules",))}
 
 
 def table() -> str:
@@ -71,7 +44,7 @@ def table() -> str:
     by_name = {liquid["name"]: liquid for liquid in liquids()}
     lines = []
     errors: dict[tuple[str, str], list[float]] = {}
-    for row in rows():
+    for row in rows_of(ROWS):
         texts = [row["name"], row["force_field"]]
         for prop, column in MEASURED.items():
             measured = float(by_name[row["name"]][column])
@@ -103,15 +76,11 @@ def main() -> None:
         return
     if chosen.folder is None:
         parser.error("name a --folder")
-    done = {(row["name"], row["force_field"]) for row in rows()}
+    done = {(row["name"], row["force_field"]) for row in rows_of(ROWS)}
     for liquid in liquids():
         if chosen.only not in (None, liquid["name"]) or (liquid["name"], chosen.force_field) in done:
             continue
-        row = run(liquid, chosen.force_field, chosen.folder)
-        with ROWS.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-        sys.stdout.write(json.dumps(row) + "\n")
-        sys.stdout.flush()
+        append_row(ROWS, run(liquid, chosen.force_field, chosen.folder))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
 )
 from sciagent.domain.candidate_and_its_names_in_files import name_cells, standardised_notes
 from sciagent.domain.objectives import UTILITY_FLOOR
-from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import LIKE_ANOTHER
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import percent_of
 from sciagent.report.parts.wording import MEANS, missed_property, repeatability_text, uncertainties_text
@@ -75,7 +75,7 @@ class BestTable(ResultTable[BestCandidate]):
         uncertainties, on estimated geometries, on imported values, and on verdicts that a measurement contradicts."""
         yield from self.unranked()
         for candidate in self:
-            if candidate.reason == Reason.SAME_STRUCTURE:
+            if candidate.reason in LIKE_ANOTHER:
                 yield f"{candidate.label} {candidate.detail}"
         for candidate in self:
             if candidate.same_compound:

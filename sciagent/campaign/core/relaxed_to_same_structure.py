@@ -3,7 +3,7 @@
 A rung that relaxes candidates leaves their structures as files. Of several candidates that relax to one structure, the
 first goes on and the others are dropped: no dearer rung computes one structure twice, and the structure is one hit. A
 likeness is such a finding about a dropped candidate. It is a row of the ledger, so a candidate that is placed again is
-dropped for the same reason.
+dropped for the same reason. What lies too far above another candidate has a likeness, too (`lower_polymorphs`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
+from sciagent.campaign.core.lower_polymorphs import find_lower
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import E_ABOVE_HULL, E_ABOVE_KNOWN_PHASES, FORMATION_ENERGY, VOLUME_PER_ATOM
 from sciagent.domain.rung_positions_and_tiers import Position
@@ -50,7 +51,7 @@ def known_likenesses(
 
 def find_likenesses(connection: Connection, built: Built, answered: Mapping[int, Position]) -> dict[int, Likeness]:
     """Compares the structures to which rungs relaxed candidates with the structures of earlier candidates, and writes
-    the likenesses. Returns the new likenesses by candidate id.
+    the likenesses. Returns the new likenesses by candidate id; some may be of candidates that have answered before.
 
     answered: position of the rung that has answered, by candidate id. The candidates' places are written already. Among
     several candidates with one structure, the one that entered the campaign first counts as the first. Call it in a
@@ -66,7 +67,8 @@ def find_likenesses(connection: Connection, built: Built, answered: Mapping[int,
 
 
 def _find(connection: Connection, built: Built, rung: BuiltRung, candidate_ids: Sequence[int]) -> set[int]:
-    """Returns the ids of the candidates that the rung relaxed to the structure of an earlier candidate."""
+    """Returns the ids of the candidates that the rung relaxed to the structure of an earlier candidate, or that lie too
+    far above another one."""
     campaign_id = built.row.id
     position = rung.rules.position
     computation = rung.verifier.computation
@@ -94,12 +96,13 @@ def _find(connection: Connection, built: Built, rung: BuiltRung, candidate_ids: 
         for other in others:
             distance = _distance(built, structure, other)
             if distance is not None:
-                same_structures.write(connection, campaign_id, rung.id, structure, other, distance)
+                same_structures.write(connection, campaign_id, rung.id, structure, other, distance=distance)
                 found.add(structure.candidate_id)
                 break
         else:
             not_compared.remove(structure.candidate_id)  # later candidates are compared with this one
-    return found
+    unlike = [structure for structure in structures if structure.candidate_id not in found]
+    return found | find_lower(connection, built, rung, unlike, measured)
 
 
 def _windows(connection: Connection, measured: Sequence[Measured]) -> list[ValueWindow]:

@@ -279,8 +279,8 @@ def place(
 
     answers: in ladder order. steering: people's decisions; a promotion waives the verdicts of lower rungs, and a hold
     or a veto overrides the result. likeness: the finding that a rung relaxed the candidate to the structure of another
-    one; the candidate is then neither a hit nor a parent. experimental: values that decide, see `decisive`; the answers
-    were judged with them.
+    one, or too far above it; the candidate is then neither a hit nor a parent. experimental: values that decide, see
+    `decisive`; the answers were judged with them.
 
     If the goal is hits, a candidate with an experimental value outside the limits is dropped once it has passed the
     fast rungs, whatever later rungs have answered. Its position is then that of the rung which it would wait for, or at
@@ -301,7 +301,7 @@ def place(
             Standing.DROPPED,
             likeness.position,
             verdict=Verdict.FAIL,
-            reason=str(Reason.SAME_STRUCTURE),
+            reason=str(likeness.reason),
             detail=likeness.detail,
             depth=depth,
             utility=None,

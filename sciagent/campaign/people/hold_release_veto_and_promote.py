@@ -22,7 +22,7 @@ from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.people.verify_calculate_and_add import add, complete_fast
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import LIKE_ANOTHER, Verdict
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states_and_needs import JobState, Standing, Verb
 from sciagent.domain.worth import Basis
@@ -207,7 +207,7 @@ class _Case:
             raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
         if self.standing is Standing.SETTLED:
             raise UsageError(f"{self.named} is settled: the terminal rung has answered; sciagent explain says what")
-        if self.row["reason"] == Reason.SAME_STRUCTURE and position == built.terminal:
+        if self.row["reason"] in LIKE_ANOTHER and position == built.terminal:
             detail = self.row["detail"]
             raise UsageError(f"{self.named} {detail}, by the terminal rung: no rung is left to which it could go on")
         if to is None:

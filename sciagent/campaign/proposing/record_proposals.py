@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.proposers.list_proposers import SEED
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, record_derived
-from sciagent.campaign.core.record_results_and_place import experimental_values_of, log_blocked
+from sciagent.campaign.core.record_results_and_place import experimental_values_of, log_blocked, settle_again
 from sciagent.campaign.core.relaxed_to_same_structure import find_likenesses
 from sciagent.campaign.core.verdicts_and_places import NO_VALUES, is_spared, place
 from sciagent.campaign.law.past_values import past_values, values_of_law
@@ -423,12 +423,15 @@ class CampaignWorkbench:
         candidate_standings.add(connection, self._built.row.id, rows)
 
     def _drop_alike(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
-        """Drops the new candidates that an inline rung relaxed to the structure of an earlier one."""
+        """Drops the new candidates that an inline rung relaxed to the structure of an earlier one, and those that lie
+        too far above another one."""
         built = self._built
         for rung in built.fast:
             if rung.is_fast or not fresh:  # a fast rung relaxes nothing
                 continue
             found = find_likenesses(connection, built, {new.id: rung.rules.position for new in fresh})
+            for id_ in sorted(found.keys() - {new.id for new in fresh}):
+                settle_again(connection, built, id_)
             for new in fresh:
                 if new.id in found:
                     entry = new.entry

@@ -41,6 +41,15 @@ def assignment_of(counts: Mapping[str, int]) -> Assignment | None:
     return _assignment(tuple(sorted((symbol, n // divisor) for symbol, n in counts.items())))
 
 
+def assignments_of(counts: Mapping[str, int]) -> list[Assignment]:
+    """Returns the neutral assignments of a formula in which each element has one known state, the likeliest first.
+
+    counts: atoms by symbol."""
+    divisor = math.gcd(*counts.values())
+    formula = tuple(sorted((symbol, n // divisor) for symbol, n in counts.items()))
+    return sorted(_with_one_state_each(formula), key=_unlikeliness)
+
+
 @lru_cache(maxsize=1 << 14)
 def _assignment(formula: tuple[tuple[str, int], ...]) -> Assignment | None:
     symbols = [symbol for symbol, _ in formula]

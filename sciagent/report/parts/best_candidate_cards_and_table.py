@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
 from sciagent.domain.answers.candidate_and_value_answers import same_compound_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
-from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import LIKE_ANOTHER
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import SURE_PERCENT, percent_of
 from sciagent.errors import InvalidCandidateError
@@ -193,7 +193,7 @@ def status(candidate: RankedCandidate, ladder: Sequence[RungRow]) -> str:
         return f"held by a person at {rung}"
     if candidate.standing == Standing.VETOED:
         return f"taken out by a person at {rung}"
-    if candidate.reason == Reason.SAME_STRUCTURE:
+    if candidate.reason in LIKE_ANOTHER:
         return f"fell at {rung}: {candidate.detail}"
     if candidate.reason:
         missed = missed_property(candidate.reason, candidate.detail)

@@ -302,7 +302,7 @@ def amounts(costs: Mapping[str, float], without: str = "") -> str:
 
 
 EXPLAINED_REPEATABILITY = {
-    "molecule": "over {words.repeats}, of each {words.one}, from its own conformers or repeated runs",
+    "molecule": "over {words.repeats}, of each {words.one}, from its own conformers, repeated runs or relaxation",
     "class": "over {words.repeats}, usual for such {words.many}, not computed for each",
     "fit": "together with the leave-one-out error of the fit",
     None: "of the protocol",

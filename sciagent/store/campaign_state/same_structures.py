@@ -1,4 +1,5 @@
-"""Likenesses: candidates of a campaign that relaxed to the structure of another one. A likeness is never changed.
+"""Likenesses: candidates of a campaign that relaxed to the structure of another one, or that lie too far above another
+one with the same formula. A likeness is never changed.
 
 Every query is served by an index: of the campaign's candidates, or of the formulas of candidates that are no molecules.
 """
@@ -14,7 +15,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.candidate_and_its_names_in_files import identifier_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
-from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import candidate_standings, note_and_take_watermarks
@@ -37,17 +38,26 @@ _L = t.likeness.c
 
 @dataclass(frozen=True)
 class Likeness:
-    """The finding that a rung relaxed a candidate to the structure of another one."""
+    """The finding that a rung relaxed a candidate to the structure of another one, or too far above it."""
 
     position: Position
     """Position of the rung."""
     of: str
     """The other candidate in words: its text, its name in the campaign's files, the beginning of its key."""
+    excess: float | None = None
+    """Formation energy above that of the other candidate, eV/atom; None if the two are one structure."""
+
+    @property
+    def reason(self) -> Reason:
+        """The reason for which the candidate is dropped."""
+        return Reason.SAME_STRUCTURE if self.excess is None else Reason.LOWER_POLYMORPH
 
     @property
     def detail(self) -> str:
-        """The reason for which the candidate is dropped, in words."""
-        return f"relaxed to the same structure as {self.of}"
+        """The reason in words."""
+        if self.excess is None:
+            return f"relaxed to the same structure as {self.of}"
+        return f"lies {self.excess:.3f} eV/atom above {self.of}, which has the same formula"
 
 
 class RelaxedStructure(NamedTuple):
@@ -132,6 +142,39 @@ def similar_structures(
     return [RelaxedStructure(*row) for row in connection.execute(query.order_by(_E.id, _A.id).limit(most))]
 
 
+def of_formula_by_energy(
+    connection: Connection,
+    campaign_id: int,
+    structure: RelaxedStructure,
+    position: Position,
+    computation: Computation,
+    media_type: str,
+    *,
+    window: ValueWindow,
+    most: int,
+) -> list[tuple[RelaxedStructure, float]]:
+    """Returns at most `most` structures of other candidates of the campaign with their energies, lowest first.
+
+    These candidates have the same formula and no likeness, and the rung at `position` let them go on. window: of the
+    energy.
+    """
+    q = t.quantity.c
+    has_likeness = sa.exists().where(_L.campaign_id == campaign_id, _L.candidate_id == _C.id)
+    is_value = sa.and_(q.property_id == window.property_id, q.level_id == window.level_id)
+    query = (
+        _structures(campaign_id, position, computation, media_type)
+        .add_columns(q.value)
+        .join(t.quantity, sa.and_(q.evidence_id == _E.id, is_value))
+        .where(t.is_no_molecule, _C.formula == structure.formula, _C.id != structure.candidate_id, ~has_likeness)
+        .where(q.value.between(window.low, window.high))
+        .order_by(q.value, _E.id, _A.id)
+    )
+    energy_of: dict[RelaxedStructure, float] = {}
+    for row in connection.execute(query.limit(most)):
+        energy_of[RelaxedStructure(*row[:-1])] = float(row.value)
+    return list(energy_of.items())
+
+
 def _structures(campaign_id: int, position: Position, computation: Computation, media_type: str) -> sa.Select[Any]:
     """Returns a query for the relaxed structures, written by a rung, of the campaign's candidates that went on.
 
@@ -163,9 +206,13 @@ def write(
     rung_id: int,
     structure: RelaxedStructure,
     of: RelaxedStructure,
-    distance: float,
+    *,
+    distance: float | None = None,
+    excess: float | None = None,
 ) -> None:
-    """Writes that a candidate relaxed to the structure of an earlier one. distance: in angstrom."""
+    """Writes that a candidate relaxed to the structure of another one, or above it.
+
+    distance: of the two structures, in angstrom. excess: of the formation energy, in eV/atom."""
     new = {
         "campaign_id": campaign_id,
         "candidate_id": structure.candidate_id,
@@ -174,6 +221,7 @@ def write(
         "evidence_id": structure.evidence_id,
         "of_evidence_id": of.evidence_id,
         "distance": distance,
+        "excess": excess,
         "watermark": note_and_take_watermarks.note(connection, campaign_id),
         "at": db_now(connection),
     }
@@ -188,7 +236,7 @@ def likenesses_of(
     as_of: a watermark; likenesses that were written since do not count.
     """
     query = (
-        sa.select(_L.candidate_id, t.rung.c.position, _L.of_id, _C.text, _C.key)
+        sa.select(_L.candidate_id, t.rung.c.position, _L.of_id, _C.text, _C.key, _L.excess)
         .select_from(t.likeness)
         .join(t.rung, t.rung.c.id == _L.rung_id)
         .join(t.candidate, _C.id == _L.of_id)
@@ -200,8 +248,8 @@ def likenesses_of(
     other_ids = [row.of_id for row in rows]
     names = names_of(connection, other_ids, [campaign_id]) if other_ids else {}
     likenesses = {}
-    for candidate_id, position, of_id, text, key in rows:
+    for candidate_id, position, of_id, text, key, excess in rows:
         name = identifier_text(names.get(of_id, {}))[:MAX_NAME]
         in_brackets = f"{name}; {key[:SHOWN_DIGITS]}" if name else key[:SHOWN_DIGITS]
-        likenesses[int(candidate_id)] = Likeness(Position(position), f"{text} ({in_brackets})")
+        likenesses[int(candidate_id)] = Likeness(Position(position), f"{text} ({in_brackets})", excess)
     return likenesses

@@ -453,14 +453,16 @@ calibration = table(
     Index("ix_calibration_campaign", "campaign_id", "id"),
 )
 
-# a candidate that relaxed to the same structure as another candidate, which the rung had answered before
+# a candidate that relaxed to the same structure as another one, which the rung had answered before, or that lies above
+# another one with the same formula by more than the limit
 likeness = table(
     "likeness",
     references("campaign", "candidate"),
     reference("of_id", "candidate"),  # the other candidate
     references("rung", "evidence"),
     reference("of_evidence_id", "evidence"),  # the other candidate's answer of the same rung
-    needed(sa.Double, "distance"),  # largest distance between the two positions of an atom, angstrom
+    optional(sa.Double, "distance"),  # largest distance between the two positions of an atom, angstrom; none: an excess
+    optional(sa.Double, "excess"),  # formation energy above that of the other candidate, eV/atom; none: one structure
     needed(Id, "watermark"),
     needed(UtcDateTime, "at"),
     UniqueConstraint("campaign_id", "candidate_id"),

@@ -229,7 +229,7 @@ class OpenMMRun:
         context.applyConstraints(1e-6)
         if self.minimise:
             report(0.0, "relaxing the start")
-            openmm.LocalEnergyMinimizer.minimize(context, maxIterations=1000)
+            openmm.LocalEnergyMinimizer.minimize(context, maxIterations=1000, reporter=_relaxation_reporter(report))
         context.setVelocitiesToTemperature(self.settings.temperature, place.seed("velocities"))
         return {STATE: self._state(context), "platform.json": _described(context)}
 
@@ -295,6 +295,21 @@ class OpenMMRun:
             raise failure(Reason.EXPLODED, "a position or velocity became NaN or infinite")
         text: str = openmm.XmlSerializer.serialize(state)
         return text.encode()
+
+
+def _relaxation_reporter(report: Report) -> Any:
+    """Returns OpenMM's reporter of a relaxation, which takes seconds to minutes, so that its job shows progress."""
+    import openmm
+
+    class RelaxationReporter(openmm.MinimizationReporter):  # type: ignore[misc]
+        """Reports each iteration."""
+
+        def report(self, iteration: int, positions: Any, gradient: Any, numbers: Any) -> bool:
+            """Returns False, so that the relaxation goes on."""
+            report(0.0, f"relaxing the start: iteration {iteration + 1}")
+            return False
+
+    return RelaxationReporter()
 
 
 def final_positions_and_box(members: Members) -> tuple[Array, Array]:

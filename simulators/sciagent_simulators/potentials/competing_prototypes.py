@@ -4,7 +4,9 @@ A pair is decorated in those of BINARIES in which whole oxidation states balance
 such a prototype, in all of them. MORE_BINARIES and TERNARIES are the structures of common compounds that the ten do not
 have: without them anatase, MoS2, LiCoO2 or a perovskite with tilted octahedra lie below all known phases, and a cubic
 perovskite seems stable whose octahedra would tilt. They are decorated only where whole oxidation states balance, and
-where ions of such charges have the structure.
+where ions of such charges have the structure. Several sets of states may balance a triple, as Sn(II) Mn(IV) and Sn(IV)
+Mn(II) do in SnMnO3: each set that is as usual as the likeliest counts. Copper of CuFeO2 would be Cu(II) by the usual
+states, but an ion with two neighbours has the charge 1 in a delafossite, palladium and platinum, too.
 
 Other ternary compounds and all with four and more elements are not among them (`not_compared`).
 
@@ -52,7 +54,7 @@ def not_compared(n_elements: int, with_ternaries: bool = True) -> str:
         return "other structures of the element"
     lacking = "binaries in other prototypes"
     if n_elements > 2 and with_ternaries:
-        lacking += ", ternaries other than tilted perovskites, spinels and layered ABX2"
+        lacking += ", ternaries other than tilted perovskites, spinels, layered ABX2 and delafossites"
     elif n_elements > 2:
         lacking += ", ternaries"
     if n_elements > 3:
@@ -94,8 +96,12 @@ def further_phases(symbols: Sequence[str]) -> list[tuple[str, Any]]:
     for prototype in TERNARIES:
         for first, second in permutations(cations):
             structure = _structure(prototype, (first, second, anion))
-            states = None if structure is None else _whole_states(structure)
-            if states is not None and states[anion] < 0 and _has_structure(prototype, first, second, states):
+            if structure is None:
+                continue
+            sets_of_states = _sets_of_states(structure, anion)
+            if prototype == "delafossite" and first in LINEAR_IONS:
+                sets_of_states.extend(_states_in_delafossite(first, second, anion))
+            if any(_has_structure(prototype, first, second, states) for states in sets_of_states):
                 starts.append((prototype, structure))
     return starts
 
@@ -126,13 +132,38 @@ def _whole_states(structure: Any) -> Mapping[str, float] | None:
     """Returns the oxidation states that balance a structure's formula; None if there are none, or not whole ones."""
     from sciagent.chemistry.crystals.oxidation_states import assignment_of
 
-    amounts = {symbol: int(n) for symbol, n in structure.composition.get_el_amt_dict().items()}
-    assignment = assignment_of(amounts)
+    assignment = assignment_of(_counts(structure))
     # in a misordered pair the cation would be more electronegative than the anion
     if assignment is None or assignment.misordered != 0:
         return None
     are_whole = all(state.is_integer() for state in assignment.states.values())
     return assignment.states if are_whole else None
+
+
+def _sets_of_states(structure: Any, anion: str) -> list[Mapping[str, float]]:
+    """Returns the sets of whole oxidation states that balance a triple's formula, all as usual as the likeliest."""
+    from sciagent.chemistry.crystals.oxidation_states import assignments_of
+
+    sets_of_states = []
+    likeliest_first = assignments_of(_counts(structure))
+    for assignment in likeliest_first:
+        is_as_usual = assignment.unusual == likeliest_first[0].unusual
+        if is_as_usual and assignment.misordered == 0 and assignment.states[anion] < 0:
+            sets_of_states.append(assignment.states)
+    return sets_of_states
+
+
+def _states_in_delafossite(first: str, second: str, anion: str) -> list[Mapping[str, float]]:
+    """Returns the states 1, 3 and -2 if the second ion and the anion have them; the first is one of LINEAR_IONS."""
+    from sciagent.chemistry.crystals.oxidation_states import known_states
+
+    is_possible = 3 in known_states(second) and -2 in known_states(anion)
+    return [{first: 1.0, second: 3.0, anion: -2.0}] if is_possible else []
+
+
+def _counts(structure: Any) -> dict[str, int]:
+    """Returns the atoms of a pymatgen Structure by symbol."""
+    return {symbol: int(n) for symbol, n in structure.composition.get_el_amt_dict().items()}
 
 
 def _decorated(symbols: Sequence[str], names: Sequence[str]) -> list[tuple[str, Any]]:

@@ -45,11 +45,15 @@ MIN_VOLUME_RATIO = 0.25
 MAX_VOLUME_RATIO = 4.0
 """Volume over the first volume above which a relaxation is given up."""
 MAX_FORCE = 1e4  # eV/angstrom
-TIGHTER = (10, 40)
+TIGHTER = (4, 16)
 """Factors by which the limit of the forces is smaller in the further relaxations of a cell with a soft vector."""
-SETTLED = 0.01
-"""Relative change of a cell vector up to which a further relaxation confirms the one before."""
+SETTLED = 0.006
+"""Strain (root mean square of three) up to which a further relaxation confirms the one before: 1 % along an axis."""
 FURTHER_STEPS = 3  # times as many evaluations in a further relaxation
+LOOSER = 4
+"""Times the limit of the forces at which a cell is noted, whose strain up to the end tells how converged it is."""
+TIGHTEST = 0.0005
+"""Limit of the forces, eV/angstrom, below which the strain of a cell is not followed."""
 
 RelaxReport = Callable[[int, int, float], None]
 """Takes the number of crystals that are relaxed or set aside, the evaluations so far, and the largest force on an atom
@@ -78,8 +82,9 @@ class Relaxed:
     """Core-seconds that the evaluations take alone; 0 if the model does not tell."""
     fault: SimulatorError | None = None
     """The reason why there is no result; None if the relaxation has converged."""
-    last_change: float = 0.0
-    """Largest relative change of a cell vector in the last further relaxation by `settle`; 0 without one."""
+    last_strain: float = 0.0
+    """Root mean square of the principal strains of the cell in the last part of the relaxation, without unit: since
+    forces were LOOSER times the limit (0 if nobody asked for it), or in the last further relaxation by `settle`."""
 
     @property
     def energy_per_atom(self) -> float:
@@ -97,8 +102,14 @@ class _Member:
 
     atoms: Any
     """The ase.Atoms, which move."""
+    limit: float
+    """Forces up to which the crystal is relaxed, eV/angstrom."""
     is_cell_fixed: bool = False
     """Whether only positions are relaxed."""
+    has_strain: bool = False
+    """Whether the strain of the last part of the relaxation is measured."""
+    noted: Numbers = field(init=False)
+    """3 x 3, the cell when a force was last above LOOSER times the limit, or the first one, in angstrom."""
     cell: Numbers = field(init=False)
     """3 x 3, the cell before the relaxation, vectors as rows, in angstrom."""
     logarithm: Numbers = field(init=False)
@@ -126,6 +137,7 @@ class _Member:
 
     def __post_init__(self) -> None:
         self.cell = self.atoms.cell.array.copy()
+        self.noted = self.cell
         self.logarithm = np.zeros((3, 3))
         self.gradient = np.eye(3)
         self.undeformed = self.atoms.positions.copy()
@@ -158,6 +170,16 @@ class _Member:
         if largest > MAX_FORCE:
             detail = f"a force of {largest:.3g} eV/angstrom: atoms overlap"
             self.fault = _fault(Outcome.IMPLAUSIBLE, Reason.OVERLAPPING_ATOMS, detail)
+        if self.has_strain:
+            self._note_cell()
+
+    def _note_cell(self) -> None:
+        """Notes the cell while forces are large. A crystal that begins with small ones is relaxed further."""
+        fmax = self.fmax
+        if fmax > LOOSER * self.limit:
+            self.noted = self.atoms.cell.array.copy()
+        elif self.steps == 1:
+            self.limit = max(fmax / LOOSER, min(self.limit, TIGHTEST))
 
     def step(self) -> None:
         """Moves atoms and cell by one step of FIRE."""
@@ -213,7 +235,10 @@ class _Member:
         if fault is None and self.fmax > fmax:
             detail = f"the largest force is {self.fmax:.3g} eV/angstrom after {self.steps} steps; the limit is {fmax:g}"
             fault = _fault(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, detail)
-        return Relaxed(self.atoms, self.last, self.steps, self.fmax, self.volume_ratio, self.seconds, fault)
+        strain = strain_between(self.noted, self.atoms.cell.array) if self.has_strain and fault is None else 0.0
+        return Relaxed(
+            self.atoms, self.last, self.steps, self.fmax, self.volume_ratio, self.seconds, fault, last_strain=strain
+        )
 
 
 def relax(
@@ -222,6 +247,7 @@ def relax(
     fmax: float = 0.05,
     steps: int = 300,
     fixed_cells: bool = False,
+    with_strain: bool = False,
     report: RelaxReport = _unheard,
 ) -> list[Relaxed]:
     """Relaxes positions and cells, or with `fixed_cells` positions only.
@@ -229,8 +255,10 @@ def relax(
     Returns one result for each ase.Atoms, in order; the given ones do not change.
 
     fmax: eV/angstrom, the limit for forces on atoms and on the cell. steps: evaluations of each crystal at most.
+    with_strain: whether `last_strain` is measured; for it a crystal whose first forces are below LOOSER times the limit
+    is relaxed until they are that much smaller, or TIGHTEST.
     """
-    members = [_Member(atoms.copy(), is_cell_fixed=fixed_cells) for atoms in batch]
+    members = [_Member(atoms.copy(), fmax, fixed_cells, with_strain) for atoms in batch]
     for member in members:
         if not _is_periodic(member):
             member.fault = _fault(Outcome.REFUSED, Reason.COLLAPSED, "no cell in three dimensions, or a flat one")
@@ -240,7 +268,7 @@ def relax(
         evaluations = evaluate(potential, [member.atoms for member in active])
         for member, values in zip(active, evaluations, strict=True):
             member.set_forces(values)
-        active = [m for m in active if m.fault is None and m.fmax > fmax and m.steps < steps]
+        active = [m for m in active if m.fault is None and m.fmax > m.limit and m.steps < steps]
         n_evaluations += 1
         report(len(members) - len(active), n_evaluations, max((member.fmax for member in active), default=0.0))
         for member in active:
@@ -252,7 +280,7 @@ def relax(
 def settle(
     potential: Potential, relaxed: Sequence[Relaxed], fmax: float, steps: int, report: RelaxReport = _unheard
 ) -> list[Relaxed]:
-    """Returns cells with a soft vector, relaxed further at smaller forces until no vector changes by more than SETTLED.
+    """Returns cells with a soft vector, relaxed further at smaller forces until their strain is at most SETTLED.
 
     Where only weak forces act, as between layers, forces are below `fmax` long before the minimum, and the cell looks
     converged. A cell that still changes at the smallest limit gets a fault (geometry_not_converged).
@@ -263,32 +291,31 @@ def settle(
     moving = list(range(len(results)))
     for factor in TIGHTER:
         cells = [results[index].atoms for index in moving]
-        further = relax(potential, cells, fmax / factor, FURTHER_STEPS * steps, report=report)
+        further = relax(potential, cells, fmax / factor, FURTHER_STEPS * steps, with_strain=True, report=report)
         for index, more in zip(moving, further, strict=True):
             results[index] = _continued(results[index], more)
-        moving = [i for i in moving if results[i].fault is None and results[i].last_change > SETTLED]
+        moving = [i for i in moving if results[i].fault is None and results[i].last_strain > SETTLED]
         if not moving:
             break
     for index in moving:
-        change = results[index].last_change
-        detail = (
-            f"a cell vector that no bonds cross still changes by {change:.1%} at {fmax / TIGHTER[-1]:g} eV/angstrom"
-        )
+        strain = results[index].last_strain
+        limit = fmax / TIGHTER[-1]
+        detail = f"a cell with a vector that no bonds cross is still strained by {strain:.1%} at {limit:g} eV/angstrom"
         fault = _fault(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, detail)
         results[index] = replace(results[index], fault=fault)
     return results
 
 
 def _continued(first: Relaxed, further: Relaxed) -> Relaxed:
-    """Returns the further relaxation of a cell with what both have cost and changed."""
-    before = np.linalg.norm(first.atoms.cell.array, axis=1)
-    after = np.linalg.norm(further.atoms.cell.array, axis=1)
+    """Returns the further relaxation of a cell with what both have cost and changed. One that did not move a cell
+    confirms nothing: the strain stays that of the relaxation before."""
+    strain = strain_between(first.atoms.cell.array, further.atoms.cell.array)
     return replace(
         further,
         steps=first.steps + further.steps,
         volume_ratio=first.volume_ratio * further.volume_ratio,
         seconds=first.seconds + further.seconds,
-        last_change=float(np.abs(after / before - 1).max()),
+        last_strain=strain if further.steps > 1 else first.last_strain,
     )
 
 
@@ -313,6 +340,15 @@ def _parts(batch: Sequence[Any], max_atoms: int) -> Iterator[Sequence[Any]]:
         n_atoms += len(atoms)
     if part:
         yield part
+
+
+def strain_between(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
+    """Returns the root mean square of the three principal strains that turn one cell into another, without unit.
+
+    before, after: 3 x 3, vectors as rows, in angstrom. Rotations do not count."""
+    deformation = np.linalg.solve(before, after)
+    stretches = np.linalg.svd(deformation, compute_uv=False)
+    return float(np.sqrt(np.mean(np.square(stretches - 1))))
 
 
 def heights(cell: NDArray[np.float64]) -> Numbers:

@@ -2,7 +2,8 @@
 
 All energies come from the same model, so no scales mix. The hull of these phases is a lower bound: a phase that is not
 among them can make a candidate less stable, never more stable. The relaxed energies are kept in files below the cache
-folder, one for each element and each group of elements, under the model, its scale and the recipe.
+folder, one for each element and each group of elements, under the model, its scale and the recipe. Structures that a
+user brings are relaxed and kept in the same way (`relaxed_structures`).
 
 The elements start from their ground-state structures, which are then relaxed. Simple metals and the diamond lattice
 start with their measured lattice constants. Other structures come from the AFLOW prototypes that pymatgen ships; their
@@ -21,8 +22,8 @@ import gzip
 import json
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import chain, combinations
 from pathlib import Path
@@ -30,6 +31,7 @@ from typing import Any
 
 from ase.data import chemical_symbols
 
+from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
@@ -120,11 +122,15 @@ def _structures() -> Mapping[str, Any]:
     return structures
 
 
-RECIPE = 2  # raise it whenever the phases or their relaxation change
+RECIPE = 3  # raise it whenever the phases or their relaxation change
 FMAX = 0.03  # eV/angstrom, limit of the forces
 STEPS = 500  # largest number of evaluations of a phase
 FURTHER = "+"
 """Begin of the names of files with phases in MORE_BINARIES and TERNARIES."""
+OWN = "own-"
+"""Begin of the names of files with a structure that a user brings."""
+AT_ONCE = 64
+"""Names whose phases are relaxed together; what is relaxed is kept before the next ones begin."""
 MIN_SHARE = 1e-6  # phases with a smaller share of the atoms are not named in a mixture
 
 
@@ -208,6 +214,35 @@ def known_phases(
         if further:
             groups = [*pairs, *combinations(sorted(system), 3)]
             wanted_names.extend(f"{FURTHER}{'-'.join(group)}" for group in groups)
+    phases_by_name = _kept_or_relaxed(potential, scale, wanted_names, _starts)
+    return KnownPhases(tuple(chain.from_iterable(phases_by_name.values())), compared_on(scale))
+
+
+def relaxed_structures(potential: Potential, scale: EnergyScale, structures: Mapping[str, Crystal]) -> list[Phase]:
+    """Returns the phases of given structures: read from the cache, or relaxed and kept as known phases are.
+
+    Structures that do not relax are left out. structures: by the name that the phase gets. scale: as in
+    `known_phases`."""
+    crystals = {f"{OWN}{crystal.key[:32]}": crystal for crystal in structures.values()}
+    phases_by_file = _kept_or_relaxed(
+        potential, scale, list(crystals), lambda name: [(crystals[name].space_group, crystals[name].structure)]
+    )
+    phases = []
+    for name, crystal in structures.items():
+        for phase in phases_by_file[f"{OWN}{crystal.key[:32]}"]:
+            phases.append(replace(phase, name=name))
+    return phases
+
+
+def _kept_or_relaxed(
+    potential: Potential,
+    scale: EnergyScale,
+    wanted_names: Iterable[str],
+    starts: Callable[[str], Sequence[tuple[str, Any]]],
+) -> dict[str, list[Phase]]:
+    """Returns {name: its phases}; those that no file of the cache holds are relaxed, AT_ONCE names together, and kept.
+
+    starts: returns (label, pymatgen Structure) of the phases of a name, not yet relaxed."""
     folder = cache_folder() / "known_phases" / _folder(compared_on(scale))
     phases_by_name: dict[str, list[Phase]] = {}
     missing: list[str] = []
@@ -217,12 +252,13 @@ def known_phases(
             missing.append(name)
         else:
             phases_by_name[name] = cached_phases
-    if missing:
-        relaxed = _relaxed(potential, scale, missing)
+    for first in range(0, len(missing), AT_ONCE):
+        names = missing[first : first + AT_ONCE]
+        relaxed = _relaxed(potential, scale, {name: starts(name) for name in names})
         for name, phases in relaxed.items():
             _write(folder / f"{name}.json", phases)
         phases_by_name.update(relaxed)
-    return KnownPhases(tuple(chain.from_iterable(phases_by_name.values())), compared_on(scale))
+    return phases_by_name
 
 
 def _mixture(
@@ -252,16 +288,20 @@ def _folder(scale: EnergyScale) -> str:
     return f"{scale.model}-{recipe_hash[:12]}"
 
 
-def _relaxed(potential: Potential, scale: EnergyScale, names: Sequence[str]) -> dict[str, list[Phase]]:
-    """Returns the relaxed phases of elements and pairs; one that does not relax is left out."""
+def _relaxed(
+    potential: Potential, scale: EnergyScale, starts_by_name: Mapping[str, Sequence[tuple[str, Any]]]
+) -> dict[str, list[Phase]]:
+    """Returns the relaxed phases of each name; one that does not relax is left out.
+
+    starts_by_name: (label, pymatgen Structure) of each phase."""
     from pymatgen.io.ase import AseAtomsAdaptor
 
     starts = []
-    for name in names:
-        for label, structure in _starts(name):
+    for name, starts_of_name in starts_by_name.items():
+        for label, structure in starts_of_name:
             starts.append((name, label, structure))
     cells = [AseAtomsAdaptor.get_atoms(structure, msonable=False) for _, _, structure in starts]
-    phases_by_name: dict[str, list[Phase]] = {name: [] for name in names}
+    phases_by_name: dict[str, list[Phase]] = {name: [] for name in starts_by_name}
     all_relaxed = relax(potential, cells, FMAX, STEPS)
     for (name, label, structure), relaxed in zip(starts, all_relaxed, strict=True):
         if relaxed.fault is None:

@@ -104,10 +104,15 @@ class Salts:
         file.write_text(text, encoding="utf-8")
         return ("relaxed.cif", *self.built.ledger.artifacts.put(file), "chemical/x-cif")
 
-    def relaxed(self, edges: dict[int, float], above: dict[int, float] | None = None) -> list[Settling]:
-        """Records relaxations. edges: of the relaxed cells, above: energies above the known phases, by number."""
+    def relaxed(
+        self, edges: dict[int, float], above: dict[int, float] | None = None, formation: dict[int, float] | None = None
+    ) -> list[Settling]:
+        """Records relaxations. edges: of the relaxed cells, above: energies above the known phases, formation:
+        formation energies, by number."""
         cells = {number: cif(rocksalt(edge)) for number, edge in edges.items()}
         values = {number: energies(edge, (above or {}).get(number, 0.0)) for number, edge in edges.items()}
+        for number, energy in (formation or {}).items():
+            values[number].append(Measured("formation_energy", LEVEL, Quantity(energy, "eV/atom", 0.001)))
         return self.said(RELAX, values, cells)
 
     def settle(self, settlings: Sequence[Settling]) -> None:
@@ -367,3 +372,62 @@ def test_evidence_of_another_campaign_is_compared_alike(built: Built, tmp_path: 
         again = Salts(other, connection, made.crystals)
         again.settle([Settling(id_, other.rungs[RELAX].rules.position) for id_ in again.ids])
         assert again.fell() == [False, True]
+
+
+LOW, HIGH = -2.00, -1.80
+"""Formation energies that differ by more than the limit of the objective, 0.05 eV/atom."""
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_lies_too_far_above_a_lower_form_is_dropped_in_any_order(built: Built, order: tuple[int, int]) -> None:
+    edges, formation = {0: 5.69, 1: 5.90}, {0: LOW, 1: HIGH}
+    with built.ledger.begin() as connection:
+        made = salts(built, connection, EDGES[:2])
+        for number in order:
+            made.settle(made.relaxed({number: edges[number]}, formation={number: formation[number]}))
+        lower, upper = made.rows()
+        assert (lower["standing"], lower["reason"]) == (Standing.OPEN, None)
+        assert (upper["standing"], upper["position"], upper["reason"]) == (Standing.DROPPED, RELAX, "lower_polymorph")
+        assert upper["detail"] == (
+            f"lies 0.200 eV/atom above NaCl Fm-3m ({made.crystals[0].key[:12]}), which has the same formula"
+        )
+        assert (upper["is_hit"], upper["chance"]) == (False, None)
+        before = made.rows()
+        settle_again(connection, built, made.ids[1])
+        assert made.rows() == before
+        made.say(Verb.PROMOTE, 1, ELASTIC)
+        settle_again(connection, built, made.ids[1])
+        assert made.rows()[1]["standing"] == Standing.OPEN, "a person may waive it"
+
+
+def test_of_several_at_once_the_lowest_goes_on_with_what_lies_within_the_limit(built: Built) -> None:
+    with built.ledger.begin() as connection:
+        made = salts(built, connection)
+        formation = {0: HIGH, 1: LOW, 2: LOW + 0.049, 3: HIGH + 0.01}
+        made.settle(made.relaxed({0: 5.69, 1: 5.90, 2: 5.50, 3: 5.30}, formation=formation))
+        assert [row["reason"] for row in made.rows()] == ["lower_polymorph", None, None, "lower_polymorph"]
+        lowest = made.crystals[1].key[:12]
+        assert all(lowest in made.rows()[number]["detail"] for number in (0, 3))
+
+
+def test_a_hit_that_a_later_candidate_undercuts_is_none_any_more(cheap: Built) -> None:
+    with cheap.ledger.begin() as connection:
+        made = salts(cheap, connection, EDGES[:2])
+        made.settle(made.relaxed({0: 5.69}, formation={0: HIGH}))
+        assert made.rows()[0]["is_hit"]
+        before = read_watermark(connection)
+        made.settle(made.relaxed({1: 5.90}, formation={1: LOW}))
+        assert [row["is_hit"] for row in made.rows()] == [False, True]
+        now = states(cheap, connection, made.ids, read_watermark(connection) + 1)
+        assert now[made.ids[0]].settlement is Settlement.REFUSED
+        assert states(cheap, connection, made.ids, before)[made.ids[0]].payoff == 1.0, "at that time it was one"
+
+
+def test_a_form_that_a_person_vetoed_undercuts_nothing(built: Built) -> None:
+    with built.ledger.begin() as connection:
+        made = salts(built, connection, EDGES[:2])
+        made.settle(made.relaxed({0: 5.69}, formation={0: LOW}))
+        made.say(Verb.VETO, 0)
+        settle_again(connection, built, made.ids[0])
+        made.settle(made.relaxed({1: 5.90}, formation={1: HIGH}))
+        assert made.rows()[1]["standing"] == Standing.OPEN

@@ -60,6 +60,7 @@ def test_no_verifier_is_forgotten() -> None:
     ours = {name for name in offered if verifier_registry.verifier_class(name).kind != "crystal"}
     others = {
         "lm.judge",
+        "md.hydration",
         "md.liquid",
         "xtb.program",
         *PROGRAMS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pymatgen.core import Composition
 
-from sciagent.chemistry.crystals.oxidation_states import assignment_of
+from sciagent.chemistry.crystals.oxidation_states import assignment_of, assignments_of
 
 
 def counts(formula: str) -> dict[str, int]:
@@ -35,6 +35,14 @@ def test_known_compounds_are_neutral(formula: str, states: dict[str, float]) -> 
     assert assignment is not None
     assert assignment.states == pytest.approx(states)
     assert assignment.misordered == 0
+
+
+def test_all_sets_of_states_come_in_order() -> None:
+    """Copper of CuFeO2 is Cu(I) in the mineral delafossite; by the usual states of both it would be Cu(II)."""
+    states = [assignment.states for assignment in assignments_of(counts("CuFeO2"))]
+    assert states[0] == {"Cu": 2, "Fe": 2, "O": -2}
+    assert {"Cu": 1, "Fe": 3, "O": -2} in states
+    assert assignments_of(counts("NaCl3")) == []
 
 
 @pytest.mark.parametrize("formula", ["NaCl3", "MgCl", "Cs2SnI3", "Ca2F", "Na2Cl"])

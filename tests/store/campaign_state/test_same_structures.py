@@ -140,7 +140,9 @@ def test_a_likeness_names_the_other_and_is_known_from_its_watermark_on(ledger: L
     with ledger.begin() as connection:
         made = Relaxed(connection, row)
         rung_id = campaigns.rungs(connection, row.id)[RUNG].id
-        same_structures.write(connection, row.id, rung_id, made.structure(OTHER_NACL), made.structure(NACL), 0.02)
+        same_structures.write(
+            connection, row.id, rung_id, made.structure(OTHER_NACL), made.structure(NACL), distance=0.02
+        )
         key = made.keys[NACL][:12]
         assert same_structures.likenesses_of(connection, row.id, made.ids) == {
             made.ids[OTHER_NACL]: Likeness(RUNG, f"NaCl Fm-3m ({key})")
@@ -154,3 +156,26 @@ def test_a_likeness_names_the_other_and_is_known_from_its_watermark_on(ledger: L
             made.ids[OTHER_NACL]
         ]
         assert made.left(OTHER_NACL) == [], "one finding on a candidate suffices"
+
+
+def test_energies_of_a_formula_come_lowest_first_without_those_that_have_a_likeness(
+    ledger: Ledger, row: CampaignRow
+) -> None:
+    def found(low: float, high: float, most: int = 8) -> list[tuple[int, float]]:
+        of = row.id, made.structure(NACL), RUNG, RELAXATION, CIF
+        pairs = same_structures.of_formula_by_energy(connection, *of, window=made.window(low, high), most=most)
+        return [(structure.candidate_id, energy) for structure, energy in pairs]
+
+    with ledger.begin() as connection:
+        made = Relaxed(connection, row)
+        other = made.ids[OTHER_NACL]
+        value = 10.0 + OTHER_NACL
+        assert found(0, 100) == [(other, value)], "not the other formulas"
+        assert found(0, value - 0.1) == [] and found(0, 100, most=0) == []
+        rung_id = campaigns.rungs(connection, row.id)[RUNG].id
+        lower, upper = made.structure(NACL), made.structure(OTHER_NACL)
+        same_structures.write(connection, row.id, rung_id, upper, lower, excess=0.06)
+        assert found(0, 100) == []
+        [likeness] = same_structures.likenesses_of(connection, row.id, made.ids).values()
+        assert likeness.reason == "lower_polymorph"
+        assert likeness.detail.startswith("lies 0.060 eV/atom above NaCl Fm-3m")

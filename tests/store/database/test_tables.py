@@ -69,7 +69,7 @@ def full(ledger: Ledger) -> Ledger:
         made = rows.new_evidence(candidate_id, rows.gap(), attempt_id=attempt_id, artifacts=(artifact,))
         [evidence_id] = evidence.record(connection, [made])
         structure = RelaxedStructure(candidate_id, "CH4", evidence_id, "a" * 64)
-        same_structures.write(connection, row.id, rung_id, structure, structure, 0.01)
+        same_structures.write(connection, row.id, rung_id, structure, structure, distance=0.01)
         reservations_and_bookings.book_many(
             connection, [reservations_and_bookings.Bill(row.id, rung_id, attempt_id, {"core_seconds": 2.0})]
         )

@@ -112,7 +112,7 @@ class MlffMd(ForceField):
     """
 
     name = "mlff.md"
-    version = "1"
+    version = "2"
     tier = Tier.HIGH_FIDELITY
     Settings = MlffMdSettings
     settings: MlffMdSettings

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.conventional_cell_and_cif import ConventionalCell, cif_of_cell, conventional_cell
 from sciagent.chemistry.crystals.layers_and_vacuum import VACUUM, part_in_vacuum, soft_vectors
-from sciagent.domain.evidence_keys_and_pooled_replicates import CLASS, UNCERTAINTY_KIND
+from sciagent.domain.evidence_keys_and_pooled_replicates import CLASS, MOLECULE, UNCERTAINTY_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.verification.verifier_contract import (
     ArtifactFile,
@@ -54,7 +54,7 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
 from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, RelaxReport, relax, settle
 
 DEFAULT_MODEL = "chgnet-0.3.0"
-EXPECTED_STEPS = 45  # of a relaxation, in the estimate of its cost
+EXPECTED_STEPS = 60  # of a relaxation, in the estimate of its cost
 CIF = "chemical/x-cif"  # media type
 START_SECONDS = 0.043  # core-seconds of a verification besides its evaluations (benchmarks/crystals)
 
@@ -73,8 +73,8 @@ class ForceFieldSettings(Settings):
     correction: str = omitted_if_unset(
         "", description=f"Of own weights: correction in their training energies, {UNCORRECTED} or {MP2020}."
     )
-    fmax: float = Field(0.02, gt=0, le=1, description="Limit of the forces on atoms and cell, eV/angstrom.")
-    steps: int = Field(300, ge=1, le=10000, description="Evaluations of a crystal at most.")
+    fmax: float = Field(0.005, gt=0, le=1, description="Limit of the forces on atoms and cell, eV/angstrom.")
+    steps: int = Field(500, ge=1, le=10000, description="Evaluations of a crystal at most.")
     max_atoms: int = Field(200, ge=1, le=500, description="Crystals with more atoms in the primitive cell are refused.")
     max_volume_change: float = Field(
         0.4, gt=0, le=3, description="A relaxation that changes the volume by more made another structure."
@@ -119,7 +119,8 @@ class ForceField(Verifier[Crystal]):
         "sciagent_simulators.potentials.relax_and_equation_of_state",
     )  # fmt: skip
     spread: ClassVar[Mapping[Property, float]]
-    """Standard uncertainty of each property: the repeatability over the starting structure, in canonical units."""
+    """Standard uncertainties that are the same for all crystals: the repeatability over the starting structure, in
+    canonical units."""
 
     def lacks(self) -> str | None:
         """Returns None if the model's package and PyTorch are installed, else how to install them."""
@@ -206,7 +207,8 @@ class ForceField(Verifier[Crystal]):
             text = f"{n_done} of {len(cells)} relaxed, {evaluations} evaluations, forces up to {fmax:.3g} eV/angstrom"
             context.progress(n_done, len(cells), text)
 
-        relaxed = relax(potential, cells, self.settings.fmax, self.settings.steps, report=report)
+        settings = self.settings
+        relaxed = relax(potential, cells, settings.fmax, settings.steps, with_strain=True, report=report)
         relaxed = self._settled(potential, relaxed, report)
         findings = self.findings(batch, relaxed, potential, context)
         versions = potential_versions(self.settings.model)
@@ -256,7 +258,7 @@ class ForceField(Verifier[Crystal]):
         """Returns the values, in canonical units, with the repeatability of the relaxation.
 
         levels: of properties that depend on more than the model and the relaxation. spreads: standard uncertainties of
-        this crystal, in place of those of all crystals; None where one is not known.
+        this crystal, of properties without one for all crystals, or in its place; None where one is not known.
         Raises SimulatorError implausible for a value outside the property's bounds."""
         rows = []
         for prop, value in values.items():
@@ -286,6 +288,7 @@ class ForceField(Verifier[Crystal]):
         structure = structure_of(relaxation)
         path = Path(context.scratch) / f"{crystal.key[:16]}.cif"
         path.write_text(cif_of_cell(cell or conventional_cell(structure)), encoding="utf-8")
+        of_class = {prop.name for prop in self.spread}
         diagnostics = {
             "steps": relaxation.steps,
             "fmax": relaxation.fmax,
@@ -293,7 +296,7 @@ class ForceField(Verifier[Crystal]):
             "space_group": space_group(structure),
             "space_group_before": crystal.space_group,
             **facts,
-            UNCERTAINTY_KIND: {row.property: CLASS for row in rows},
+            UNCERTAINTY_KIND: {row.property: CLASS if row.property in of_class else MOLECULE for row in rows},
         }
         files = (ArtifactFile(path.name, os.fspath(path), CIF),)
         return Finding(crystal.key, Outcome.OK, rows, diagnostics=diagnostics, artifacts=files)

@@ -50,9 +50,9 @@ class MlffElastic(ForceField):
     """
 
     name = "mlff.elastic"
-    version = "4"
+    version = "5"
     Settings = ForceFieldSettings
-    spread = {BULK_MODULUS: 0.3, VOLUME_PER_ATOM: 0.02}
+    spread = {BULK_MODULUS: 0.5, VOLUME_PER_ATOM: 0.01}
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
