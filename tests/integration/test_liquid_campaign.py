@@ -19,9 +19,9 @@ from tests.integration.test_kill import MARK, assert_nothing_left
 from tests.support.campaigns import environment, sciagent
 
 NAME = "liquid-solvents"
-# Hot and compressed, the liquid's density forgets itself soon enough for forty picoseconds. It is not measured.
-SMALL = "{box: 20, nanoseconds: 0.04, equilibration: 0.02, replicas: 1, observables: [density], \
-temperature: 600, pressure: 10000, platform: CPU, rdf: [[Cl, H]]}"
+# Hot and compressed, the liquid's density forgets itself soon enough for fifty picoseconds. It is not measured.
+SMALL = "{box: 20, nanoseconds: 0.05, equilibration: 0.02, replicas: 1, observables: [density], \
+temperature: 480, pressure: 6000, platform: CPU, rdf: [[Cl, H]]}"
 SOLVENTS = "smiles,name\nClCCl,dichloromethane\nCCCCCC,hexane\nCCCCCCCCCCCO,undecanol\n"
 
 
