@@ -11,7 +11,6 @@ prints what is there beside water.csv.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.md.resumable_rows import append_row, rows_of, table_of
+from benchmarks.md.resumable_rows import append_row, chosen_options, rows_of, table_of
 from sciagent_simulators.dynamics.chunks import ChunkPlace
 from sciagent_simulators.dynamics.hydration import WATER_DENSITY
 from sciagent_simulators.dynamics.liquid import DIFFUSION_FRICTION, STEPS, TIME_STEP
@@ -134,14 +133,7 @@ def table() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, help="for the files of the runs")
-    parser.add_argument("--table", action="store_true")
-    chosen = parser.parse_args()
-    if chosen.table:
-        sys.stdout.write(table() + "\n")
-        return
-    if chosen.folder is None:
-        parser.error("name a --folder")
+    chosen = chosen_options(parser, table)
     if not rows_of(ROWS):
         append_row(ROWS, run(chosen.folder))
 

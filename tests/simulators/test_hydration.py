@@ -112,6 +112,30 @@ def exact_value(simulation: HydrationSimulation) -> float:
     return float(value + n / volume * (np.trapezoid(lost, r) + beyond))
 
 
+def harmonic_potentials(random: np.random.Generator, shift: float) -> list[Array]:
+    """Returns the reduced potentials of 6 harmonic states, whose middles are 0.5 apart, at 60 frames of each.
+
+    shift: of the frames of the second half of the time, as if the states had not been reached in the first."""
+    centres = 0.5 * np.arange(6)
+    parts = []
+    for centre in centres:
+        frames = centre + random.normal(size=60)
+        frames[30:] += shift
+        parts.append(0.5 * (frames[None] - centres[:, None]) ** 2 + 0.7 * np.arange(6)[:, None])
+    return parts
+
+
+def test_values_of_two_halves_that_differ_are_no_value(tmp_path: Path) -> None:
+    simulation = ideal_gas(tmp_path, n_states=6, replicas=3)
+    random = np.random.default_rng(2)
+    steady = simulation.values([harmonic_potentials(random, 0.0) for _ in range(3)])
+    assert steady.free_energy == pytest.approx(-5 * 0.7 * GAS * TEMPERATURE, abs=4 * steady.uncertainty)
+    assert 0 < steady.uncertainty < 1
+    with pytest.raises(SimulatorError, match="halves of the time") as ended:
+        simulation.values([harmonic_potentials(random, 0.8) for _ in range(3)])
+    assert ended.value.reason == "not_equilibrated"
+
+
 def no_report(done: float, of: float, text: str) -> None:
     """Ignores a report."""
 
