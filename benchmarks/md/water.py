@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.md.resumable_rows import append_row, chosen_options, rows_of, table_of
 from sciagent_simulators.dynamics.chunks import ChunkPlace
-from sciagent_simulators.dynamics.hydration import WATER_DENSITY, rigid_water
+from sciagent_simulators.dynamics.hydration import WATER_DENSITY
 from sciagent_simulators.dynamics.liquid import DIFFUSION_FRICTION, STEPS, TIME_STEP
 from sciagent_simulators.dynamics.openmm_chain import DynamicsSettings, OpenMMRun, final_positions_and_box
 from sciagent_simulators.dynamics.structure_and_diffusion import (
@@ -31,7 +31,7 @@ from sciagent_simulators.dynamics.structure_and_diffusion import (
     self_diffusion,
 )
 from sciagent_simulators.force_fields.molecule_parameters import MoleculeParameters, NonbondedRules
-from sciagent_simulators.force_fields.openmm_system import Portion, build, openmm_water
+from sciagent_simulators.force_fields.openmm_system import Portion, build, openmm_water, rigid_water
 from sciagent_simulators.force_fields.packed_box import edge_at_density
 
 Array = NDArray[np.float64]

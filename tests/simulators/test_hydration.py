@@ -22,9 +22,9 @@ from sciagent_simulators.dynamics.alchemical_solute import (
     states,
 )
 from sciagent_simulators.dynamics.chunks import Progress
-from sciagent_simulators.dynamics.hydration import HydrationProtocol, HydrationSimulation, HydrationValues, rigid_water
+from sciagent_simulators.dynamics.hydration import HydrationProtocol, HydrationSimulation, HydrationValues
 from sciagent_simulators.force_fields.molecule_parameters import AtomParameters, MoleculeParameters, NonbondedRules
-from sciagent_simulators.force_fields.openmm_system import openmm_water
+from sciagent_simulators.force_fields.openmm_system import openmm_water, rigid_water
 
 Array = NDArray[np.float64]
 RULES = NonbondedRules(scale_coulomb=0.5, scale_lennard_jones=0.5, cutoff=0.9, switch_width=0.1)

@@ -329,12 +329,3 @@ def _drift(potentials: Sequence[Sequence[Array]]) -> float:
 def _solvation(found: FreeEnergies) -> float:
     """Returns the free energy of the full solute, the first state, less that of the last, in kT."""
     return -float(found.values[0, -1])
-
-
-def rigid_water(parameters: MoleculeParameters) -> Array:
-    """Returns the positions of a rigid water, 1 x 3 x 3, angstrom, from its constraints; its atoms are O, H, H."""
-    lengths = {frozenset(constraint.atoms): 10 * constraint.distance for constraint in parameters.constraints}
-    bond = lengths[frozenset((0, 1))]
-    half = lengths[frozenset((1, 2))] / 2
-    height = math.sqrt(bond**2 - half**2)
-    return np.array([[[0.0, 0.0, 0.0], [half, height, 0.0], [-half, height, 0.0]]])

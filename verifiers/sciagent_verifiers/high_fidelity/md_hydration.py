@@ -31,10 +31,9 @@ from sciagent_simulators.dynamics.hydration import (
     HydrationProtocol,
     HydrationSimulation,
     HydrationValues,
-    rigid_water,
 )
 from sciagent_simulators.dynamics.liquid import CHUNK_NS, STEPS
-from sciagent_simulators.force_fields.openmm_system import openmm_water
+from sciagent_simulators.force_fields.openmm_system import openmm_water, rigid_water
 from sciagent_simulators.force_fields.parametrise import ForceFieldName
 from sciagent_simulators.programs.ambertools import AMBERTOOLS
 from sciagent_verifiers.high_fidelity.md_liquid import (
