@@ -23,7 +23,7 @@ from sciagent.cli.output_logging_and_given_structures import (
     plural,
     put_answer,
     say,
-    structures,
+    structure_records,
 )
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.safe_text_and_durations import Paragraph, one_line
@@ -269,7 +269,14 @@ def calc(
     opened = open_ledger(ledger, create=True)
     answers = []
     stream = answers_of(
-        verifier, structures(smiles), settings=given, units=units, file=file, column=column, keep=keep, ledger=opened
+        verifier,
+        structure_records(smiles),
+        settings=given,
+        units=units,
+        file=file,
+        column=column,
+        keep=keep,
+        ledger=opened,
     )
     for answer in stream:
         answers.append(answer)
