@@ -64,8 +64,9 @@ def lattice(water: MoleculeParameters, edge: float, seed: int) -> Array:
     return positions
 
 
-def displacement(water: MoleculeParameters, edge: float, replica: int, folder: Path) -> Array:
-    """Returns the mean squared displacement of the waters of a replica for each lag of frames, angstrom^2."""
+def displacement(water: MoleculeParameters, edge: float, replica: int, folder: Path) -> tuple[Array, float]:
+    """Returns the mean squared displacement of the waters of a replica for each lag of frames, angstrom^2, and the mean
+    temperature, K."""
     system = build([Portion(water, WATERS)], edge / 10).system
     box = np.full(3, edge)
     settings = DynamicsSettings(temperature=TEMPERATURE, time_step=TIME_STEP, steps=STEPS)
@@ -92,7 +93,7 @@ def displacement(water: MoleculeParameters, edge: float, replica: int, folder: P
     molecules = np.repeat(np.arange(WATERS), 3)
     frames = BoxFrames(samples.positions, samples.boxes, ("O", "H", "H") * WATERS, tuple(molecules.tolist()))
     centres = molecule_centres(frames, np.tile([atom.mass for atom in water.atoms], WATERS))
-    return mean_squared_displacement(centres, np.ones(WATERS))
+    return mean_squared_displacement(centres, np.ones(WATERS)), float(samples.temperature.mean())
 
 
 def run(folder: Path) -> dict[str, Any]:
@@ -101,8 +102,8 @@ def run(folder: Path) -> dict[str, Any]:
     water = openmm_water("tip3p.xml", rules)
     edge = 10 * edge_at_density([water.mass], [WATERS], WATER_DENSITY)
     began = time.process_time()
-    displacements = [displacement(water, edge, replica, folder) for replica in range(REPLICAS)]
-    in_box = self_diffusion(displacements, FRAME_EVERY * TIME_STEP)
+    replicas = [displacement(water, edge, replica, folder) for replica in range(REPLICAS)]
+    in_box = self_diffusion([squares for squares, _ in replicas], FRAME_EVERY * TIME_STEP)
     corrected = corrected_for_box(in_box, TEMPERATURE, np.full(3, edge), VISCOSITY)
     return {
         "name": "TIP3P",
@@ -110,6 +111,7 @@ def run(folder: Path) -> dict[str, Any]:
         "edge_angstrom": round(edge, 3),
         "density_g_mL": WATER_DENSITY,
         "temperature_K": TEMPERATURE,
+        "temperatures_of_replicas_K": [round(mean, 2) for _, mean in replicas],
         "in_the_box_m2_s": [in_box.uncorrected, in_box.uncertainty],
         "corrected_m2_s": [corrected.corrected, corrected.uncertainty],
         "viscosity_mPa_s": VISCOSITY * 1000,

@@ -50,7 +50,7 @@ IMAGE_GAP = 12.0  # angstrom between the solute and its periodic image, at least
 EVALUATION_SHARE = 0.05  # of a chunk's time, in which all states are evaluated at its frames
 FRAME_MEMBERS = ("positions.npy", "boxes.npy")  # of a chunk, not kept once the states are evaluated
 POTENTIALS = "potentials"
-WATER_DENSITY = 0.985  # g/mL, of TIP3P; Jorgensen et al., J. Chem. Phys. 79, 926 (1983)
+WATER_DENSITY = 0.985  # g/mL, of TIP3P with its long-range correction, as boxes of it at 298 K and 1 bar have here
 
 
 @dataclass(frozen=True)
