@@ -75,14 +75,12 @@ def verifiers(
 def _put_costs(name: str | None, texts: list[str], settings: list[str], ledger: str | None, json: bool) -> None:
     from sciagent.campaign.people.declared_and_learnt_costs import costs_of
     from sciagent.campaign.people.verify_calculate_and_add import rungs_for
-    from sciagent.chemistry.molecule_files import StructureRecord
 
     if name is None:
         raise UsageError("name a verifier, whose cost --cost shows")
-    given = structures(texts)
-    records = [StructureRecord(number, text) for number, text in enumerate(given)]
+    records = structure_records(texts)
     rung = rungs_for(name, nested(settings), Path(), records)[-1]
-    costs = costs_of(rung, given, existing_ledger(ledger))
+    costs = costs_of(rung, [record.text for record in records], existing_ledger(ledger))
     rows = []
     for cost in costs:
         row: dict[str, Any] = {"structure": cost.text, "atoms": cost.atoms, "refused": cost.refused, **cost.declared}
