@@ -75,8 +75,11 @@ def kill_after(folder: Path, n_chunks: int, *arguments: str) -> dict[str, int]:
 
 @pytest.mark.long
 def test_liquids_go_on_after_their_driver_was_killed_twice(tmp_path: Path) -> None:
-    """In 50 ps the density has 49 and the energy 24 independent samples, of which 20 are needed. The trajectory is that of
-    this kind of processor; on another one fewer may remain, and then the production has to be longer."""
+    """In 50 ps the density had 49 and the energy 24 independent samples, of which 20 are needed.
+
+    The trajectory is that of this kind of processor; on another one fewer may remain, and then the production has to be
+    longer.
+    """
     file = write_small(tmp_path)
     first = kill_after(tmp_path, 2, "run", file.name, "--ledger", "liquid.db")
     second = kill_after(tmp_path, 4, "resume", NAME, "--ledger", "liquid.db")
