@@ -20,7 +20,7 @@ from tests.support.campaigns import environment, sciagent
 
 NAME = "liquid-solvents"
 # Hot and compressed, the liquid's density forgets itself soon enough for eighty picoseconds. It is not measured.
-SMALL = "{box: 20, nanoseconds: 0.08, equilibration: 0.02, replicas: 1, observables: [density], \
+SMALL = "{box: 20, nanoseconds: 0.08, equilibration: 0.02, replicas: 1, observables: [density, vaporisation], \
 temperature: 480, pressure: 6000, platform: CPU, rdf: [[Cl, H]]}"
 SOLVENTS = "smiles,name\nClCCl,dichloromethane\nCCCCCC,hexane\nCCCCCCCCCCCO,undecanol\n"
 
