@@ -3,6 +3,7 @@
     python -m benchmarks.crystals.batches --out benchmarks/crystals/batches.json
     python -m benchmarks.crystals.batches --part repeatability --out benchmarks/crystals/relaxation_repeatability.json
     python -m benchmarks.crystals.batches --part lattice --out benchmarks/crystals/lattice_repeatability.json
+    python -m benchmarks.crystals.batches --part ranges --out benchmarks/crystals/modulus_ranges.json
 
 `campaign`: 32 cells of 2 to 8 atoms are relaxed by `mlff.relax` in the sandbox, as a campaign does it: one process for
 each, or one process for all; core-seconds are those that the host measures, with the start of the processes, and the
@@ -11,8 +12,8 @@ median of seven runs (`--runs`). `without_symmetry` is the same with all atoms d
 `relaxing`: the same cells relaxed in this process, one by one and in one batch, in core-seconds (seconds on a GPU).
 `evaluation`: core-seconds (seconds on a GPU) for energies, forces and stresses of n cells in one call.
 `repeatability`: the spread of the relaxed values over starts with strains of 3 % and displacements of 0.05 angstrom.
-`lattice`: over the same starts, the relative spread of lengths and the spread of angles (radians) of the primitive
-cell, and the stress that the relaxation may leave over both, which is a stiffness in GPa.
+`lattice`: how often the uncertainties of lengths hold that `mlff.relax` states, for hard and soft crystals.
+`ranges`: bulk moduli by the range of the volumes that are fitted.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
 from sciagent_simulators.potentials.potential_base_and_registry import load_potential
-from sciagent_simulators.potentials.relax_and_equation_of_state import StateFit, equations_of_state, relax
+from sciagent_simulators.potentials.relax_and_equation_of_state import STRAINS, StateFit, equations_of_state, fit, relax
 from sciagent_verifiers.simulation.mlff_relax import OF_LAST_STRAIN, SMALLEST_ERROR
 
 CELLS = (
@@ -50,6 +51,7 @@ LATTICES = (
     *REPEATED, "diamond Si", "corundum Al O", "spinel Mg Al O", "quartz Si O", "orthorhombic-perovskite Ca Ti O",
     "orthorhombic-perovskite Cs Sn I", "orthorhombic-perovskite Cs Pb Br",
 )  # fmt: skip
+RANGED = ("rocksalt Mg O", "zincblende Si C", "half-Heusler Ti Ni Sn")
 STARTS = 4
 MANY_STEPS = 500  # evaluations of a relaxation at most
 DISPLACEMENT = 0.05  # angstrom
@@ -330,6 +332,35 @@ def _disturbed(atoms: Any, rng: np.random.Generator, seed: int) -> Any:
     return copy
 
 
+def ranges(model: str) -> dict[str, Any]:
+    """Returns the bulk modulus (GPa), its derivative and the fit's residual (eV/atom) by the range of volumes.
+
+    Ranges: that of `mlff.elastic`, and eleven lengths within 10 %, as matcalc 0.7 takes them by default."""
+    import torch
+
+    torch.set_num_threads(1)
+    potential = load_potential(model)
+    lengths = {"mlff.elastic": (1 + np.array(STRAINS)) ** (1 / 3), "10 % in length": 1 + np.linspace(-0.1, 0.1, 11)}
+    rows: dict[str, Any] = {}
+    for text in RANGED:
+        [relaxed] = relax(potential, [atoms_of(crystal_of(text))], 0.001, MANY_STEPS)
+        for name, factors in lengths.items():
+            cells = []
+            for factor in factors:
+                cell = relaxed.atoms.copy()
+                cell.set_cell(factor * cell.cell.array, scale_atoms=True)
+                cells.append(cell)
+            points = relax(potential, cells, 0.02, MANY_STEPS, fixed_cells=True)
+            volumes = [float(point.atoms.cell.volume) for point in points]
+            found = fit(volumes, [point.energy_per_atom * len(point.atoms) for point in points])
+            rows.setdefault(text, {})[name] = {
+                "bulk_modulus": found.bulk_modulus,
+                "derivative": found.derivative,
+                "residual": found.residual / len(relaxed.atoms),
+            }
+    return {"model": model, "rows": rows}
+
+
 def card(device: str) -> str:
     """Returns the name of the GPU, or `cpu`."""
     import torch
@@ -366,6 +397,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found["repeatability"] = repeatability(model, given.fmax)
         if "lattice" in given.part:
             found["lattice"] = lattice(model, given.fmax)
+        if "ranges" in given.part:
+            found["ranges"] = ranges(model)
     given.out.write_text(json.dumps(result, indent=1) + "\n")
     return 0
 

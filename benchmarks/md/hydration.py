@@ -11,11 +11,10 @@ prints what is there.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.md.resumable_rows import append_row, row_of, rows_of, table_of
+from benchmarks.md.resumable_rows import append_row, chosen_options, row_of, rows_of, table_of
 from sciagent.domain.units import factor_between
 from sciagent_verifiers.high_fidelity.md_hydration import MdHydration
 
@@ -61,16 +60,9 @@ def _in_kcal(value: list[float]) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, help="for the files of the runs")
     parser.add_argument("--only", help="the name of one solute")
     parser.add_argument("--full", action="store_true", help="with the verifier's own settings")
-    parser.add_argument("--table", action="store_true")
-    chosen = parser.parse_args()
-    if chosen.table:
-        sys.stdout.write(table() + "\n")
-        return
-    if chosen.folder is None:
-        parser.error("name a --folder")
+    chosen = chosen_options(parser, table)
     settings: dict[str, Any] = {} if chosen.full else dict(SHORT)
     level = MdHydration(settings).level.label
     done = {(row["name"], row["level"]) for row in rows_of(ROWS)}

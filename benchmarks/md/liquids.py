@@ -9,11 +9,10 @@ last; a liquid that was stopped in its middle goes on from its files in FOLDER. 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.md.resumable_rows import append_row, row_of, rows_of, table_of
+from benchmarks.md.resumable_rows import append_row, chosen_options, row_of, rows_of, table_of
 from sciagent_verifiers.high_fidelity.md_liquid import MdLiquid
 
 HERE = Path(__file__).parent
@@ -66,16 +65,9 @@ def table() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, help="for the files of the runs")
     parser.add_argument("--force-field", default="openff-2.2.1", choices=["openff-2.2.1", "gaff2"])
     parser.add_argument("--only", help="the name of one liquid")
-    parser.add_argument("--table", action="store_true")
-    chosen = parser.parse_args()
-    if chosen.table:
-        sys.stdout.write(table() + "\n")
-        return
-    if chosen.folder is None:
-        parser.error("name a --folder")
+    chosen = chosen_options(parser, table)
     done = {(row["name"], row["force_field"]) for row in rows_of(ROWS)}
     for liquid in liquids():
         if chosen.only not in (None, liquid["name"]) or (liquid["name"], chosen.force_field) in done:

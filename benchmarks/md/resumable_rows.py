@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +64,16 @@ def row_of(verifier: MoleculeVerifier, smiles: str, folder: Path, diagnostics: t
         row.update({name: finding.diagnostics[name] for name in diagnostics})
     row["core_seconds_of_last_attempt"] = round(time.process_time() - began)
     return row
+
+
+def chosen_options(parser: argparse.ArgumentParser, table: Callable[[], str]) -> argparse.Namespace:
+    """Returns the options of the command, with the folder of the runs. `--table` prints the table and ends."""
+    parser.add_argument("--folder", type=Path, help="for the files of the runs")
+    parser.add_argument("--table", action="store_true", help="print what is there")
+    chosen = parser.parse_args()
+    if chosen.table:
+        sys.stdout.write(table() + "\n")
+        parser.exit()
+    if chosen.folder is None:
+        parser.error("name a --folder")
+    return chosen

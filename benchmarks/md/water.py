@@ -11,7 +11,6 @@ prints what is there beside water.csv.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.md.resumable_rows import append_row, rows_of, table_of
+from benchmarks.md.resumable_rows import append_row, chosen_options, rows_of, table_of
 from sciagent_simulators.dynamics.chunks import ChunkPlace
-from sciagent_simulators.dynamics.hydration import WATER_DENSITY, rigid_water
+from sciagent_simulators.dynamics.hydration import WATER_DENSITY
 from sciagent_simulators.dynamics.liquid import DIFFUSION_FRICTION, STEPS, TIME_STEP
 from sciagent_simulators.dynamics.openmm_chain import DynamicsSettings, OpenMMRun, final_positions_and_box
 from sciagent_simulators.dynamics.structure_and_diffusion import (
@@ -32,7 +31,7 @@ from sciagent_simulators.dynamics.structure_and_diffusion import (
     self_diffusion,
 )
 from sciagent_simulators.force_fields.molecule_parameters import MoleculeParameters, NonbondedRules
-from sciagent_simulators.force_fields.openmm_system import Portion, build, openmm_water
+from sciagent_simulators.force_fields.openmm_system import Portion, build, openmm_water, rigid_water
 from sciagent_simulators.force_fields.packed_box import edge_at_density
 
 Array = NDArray[np.float64]
@@ -65,8 +64,9 @@ def lattice(water: MoleculeParameters, edge: float, seed: int) -> Array:
     return positions
 
 
-def displacement(water: MoleculeParameters, edge: float, replica: int, folder: Path) -> Array:
-    """Returns the mean squared displacement of the waters of a replica for each lag of frames, angstrom^2."""
+def displacement(water: MoleculeParameters, edge: float, replica: int, folder: Path) -> tuple[Array, float]:
+    """Returns the mean squared displacement of the waters of a replica for each lag of frames, angstrom^2, and the mean
+    temperature, K."""
     system = build([Portion(water, WATERS)], edge / 10).system
     box = np.full(3, edge)
     settings = DynamicsSettings(temperature=TEMPERATURE, time_step=TIME_STEP, steps=STEPS)
@@ -93,7 +93,7 @@ def displacement(water: MoleculeParameters, edge: float, replica: int, folder: P
     molecules = np.repeat(np.arange(WATERS), 3)
     frames = BoxFrames(samples.positions, samples.boxes, ("O", "H", "H") * WATERS, tuple(molecules.tolist()))
     centres = molecule_centres(frames, np.tile([atom.mass for atom in water.atoms], WATERS))
-    return mean_squared_displacement(centres, np.ones(WATERS))
+    return mean_squared_displacement(centres, np.ones(WATERS)), float(samples.temperature.mean())
 
 
 def run(folder: Path) -> dict[str, Any]:
@@ -102,8 +102,8 @@ def run(folder: Path) -> dict[str, Any]:
     water = openmm_water("tip3p.xml", rules)
     edge = 10 * edge_at_density([water.mass], [WATERS], WATER_DENSITY)
     began = time.process_time()
-    displacements = [displacement(water, edge, replica, folder) for replica in range(REPLICAS)]
-    in_box = self_diffusion(displacements, FRAME_EVERY * TIME_STEP)
+    replicas = [displacement(water, edge, replica, folder) for replica in range(REPLICAS)]
+    in_box = self_diffusion([squares for squares, _ in replicas], FRAME_EVERY * TIME_STEP)
     corrected = corrected_for_box(in_box, TEMPERATURE, np.full(3, edge), VISCOSITY)
     return {
         "name": "TIP3P",
@@ -111,6 +111,7 @@ def run(folder: Path) -> dict[str, Any]:
         "edge_angstrom": round(edge, 3),
         "density_g_mL": WATER_DENSITY,
         "temperature_K": TEMPERATURE,
+        "temperatures_of_replicas_K": [round(mean, 2) for _, mean in replicas],
         "in_the_box_m2_s": [in_box.uncorrected, in_box.uncertainty],
         "corrected_m2_s": [corrected.corrected, corrected.uncertainty],
         "viscosity_mPa_s": VISCOSITY * 1000,
@@ -134,14 +135,7 @@ def table() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, help="for the files of the runs")
-    parser.add_argument("--table", action="store_true")
-    chosen = parser.parse_args()
-    if chosen.table:
-        sys.stdout.write(table() + "\n")
-        return
-    if chosen.folder is None:
-        parser.error("name a --folder")
+    chosen = chosen_options(parser, table)
     if not rows_of(ROWS):
         append_row(ROWS, run(chosen.folder))
 

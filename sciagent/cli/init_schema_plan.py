@@ -18,14 +18,12 @@ import typer
 
 from sciagent.api.terminal_tables_and_signals import Line, Part, plain_table, records_table
 from sciagent.cli import options
-from sciagent.cli.output_logging_and_given_structures import open_ledger, put, put_answer, put_json
+from sciagent.cli.output_logging_and_given_structures import existing_ledger, put, put_answer, put_json
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.inputs.environment_variables import ledger_address
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.plan import Plan, PlannedRung
-    from sciagent.store.database.ledger import Ledger
 
 
 class SchemaOf(StrEnum):
@@ -224,7 +222,7 @@ def plan(
     from sciagent.campaign.planning.expected_hits_and_rung_worth import plan as plan_campaign
 
     spec = load_spec(file)
-    answer = plan_campaign(spec, _ledger(ledger))
+    answer = plan_campaign(spec, existing_ledger(ledger))
     parts: list[Part] = [Line(f"{answer.campaign}: what its budget is likely to buy", "bold"), ""]
     parts += _rungs(answer)
     parts += _cases(answer)
@@ -234,16 +232,6 @@ def plan(
     parts += ["", Paragraph("Assumed", depth=0)]
     parts += map(Paragraph, answer.assumptions)
     put_answer(answer, json, parts)
-
-
-def _ledger(url: str | None) -> Ledger | None:
-    """Returns the ledger, or None if the default ledger does not exist. Raises UsageError for a missing named one."""
-    from sciagent.store.database.engine import ledger_url
-
-    location = ledger_url(ledger_address(url))
-    if url is None and location.get_backend_name() == "sqlite" and not Path(str(location.database)).exists():
-        return None
-    return open_ledger(url)
 
 
 def _rungs(plan: Plan) -> Iterator[Part]:

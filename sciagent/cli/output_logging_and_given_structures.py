@@ -53,6 +53,17 @@ def open_ledger(url: str | None, create: bool = False, idle_seconds: float | Non
     return ledger
 
 
+def existing_ledger(url: str | None) -> Ledger | None:
+    """Returns the ledger, or None if the default ledger does not exist. Raises UsageError for a missing named one."""
+    from sciagent.inputs.environment_variables import ledger_address
+    from sciagent.store.database.engine import ledger_url
+
+    location = ledger_url(ledger_address(url))
+    if url is None and location.get_backend_name() == "sqlite" and not Path(str(location.database)).exists():
+        return None
+    return open_ledger(url)
+
+
 def say_upgraded(ledger: Ledger) -> None:
     """Prints a line if the SQLite file of the ledger was copied and upgraded when it was opened."""
     if ledger.copy_taken:

@@ -16,6 +16,7 @@ from sciagent.api.terminal_tables_and_signals import Line, Part, on_terminal, re
 from sciagent.cli import options
 from sciagent.cli.output_logging_and_given_structures import (
     Exit,
+    existing_ledger,
     open_ledger,
     pairs,
     parts_of,
@@ -36,12 +37,25 @@ MAX_TEXT = 80  # characters of a candidate's text in a message
 
 def verifiers(
     name: str | None = typer.Argument(None, help="One verifier, with all its settings; default: all."),
+    cost: list[str] | None = typer.Option(
+        None, metavar="STRUCTURE", help="Show only what it would cost on this structure. Repeat it."
+    ),
+    settings: list[str] | None = typer.Option(
+        None, "--set", metavar="KEY=VALUE", help="With --cost: a setting, such as nanoseconds=1. Repeat it."
+    ),
+    ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
     """List the installed verifiers: the properties that each measures and their levels, its cost, settings and priors.
 
-    A verifier that does not load is shown with its error; exit code 1 if it was named.
+    A verifier that does not load is shown with its error; exit code 1 if it was named. With --cost, jobs with the same
+    settings in the ledger correct what is declared.
     """
+    if cost:
+        _put_costs(name, cost, settings or [], ledger, json)
+        return
+    if settings:
+        raise UsageError("--set belongs to --cost STRUCTURE; settings of a campaign stand in its file")
     from sciagent.verification.declarations_and_availability import catalogue, entry, samples_of
 
     samples = samples_of()
@@ -56,6 +70,44 @@ def verifiers(
     put_answer(entries[0], json, _lines(entries[0]), *broken)
     if broken:
         raise typer.Exit(Exit.FAILED)
+
+
+def _put_costs(name: str | None, texts: list[str], settings: list[str], ledger: str | None, json: bool) -> None:
+    from sciagent.campaign.people.declared_and_learnt_costs import costs_of
+    from sciagent.campaign.people.verify_calculate_and_add import rungs_for
+
+    if name is None:
+        raise UsageError("name a verifier, whose cost --cost shows")
+    records = structure_records(texts)
+    rung = rungs_for(name, nested(settings), Path(), records)[-1]
+    costs = costs_of(rung, [record.text for record in records], existing_ledger(ledger))
+    rows = []
+    for cost in costs:
+        row: dict[str, Any] = {"structure": cost.text, "atoms": cost.atoms, "refused": cost.refused, **cost.declared}
+        row["earlier_jobs"] = cost.earlier_jobs
+        row["expected_core_seconds"] = cost.expected_core_seconds if cost.refused is None else None
+        rows.append(row)
+    put_answer(rows, json, _cost_lines(rows))
+
+
+def _cost_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+    """Yields a paragraph for each structure. rows: as the JSON has them."""
+    others = ("structure", "atoms", "refused", "earlier_jobs", "expected_core_seconds")
+    for row in rows:
+        start = f"{one_line(row['structure'], MAX_TEXT)} ({row['atoms']} atoms): "
+        if row["refused"] is not None:
+            yield Paragraph(f"{start}refused, at no cost: {row['refused']}")
+            continue
+        amounts = [
+            f"{_amount(amount)} {resource.replace('_', ' ')}"
+            for resource, amount in row.items()
+            if resource not in others
+        ]
+        learnt = "no earlier job with these settings"
+        if row["earlier_jobs"]:
+            expected = _amount(row["expected_core_seconds"])
+            learnt = f"{expected} core seconds expected after {plural(row['earlier_jobs'], 'earlier job')}"
+        yield Paragraph(f"{start}{', '.join(amounts) or 'nothing'} declared; {learnt}")
 
 
 def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Part]:

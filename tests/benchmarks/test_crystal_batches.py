@@ -52,6 +52,16 @@ def test_uncertainties_are_the_committed_repeatability() -> None:
     assert spread["formation_energy"] >= found["root_mean_square"]["energy"]
 
 
+def test_moduli_by_a_wide_range_are_those_of_the_page() -> None:
+    rows = json.loads((FOLDER / "modulus_ranges.json").read_text())["chgnet-0.3.0"]["ranges"]["rows"]
+    wide, ours = (
+        [round(row[name]["bulk_modulus"]) for row in rows.values()] for name in ("10 % in length", "mlff.elastic")
+    )
+    assert (wide, ours) == ([159, 223, 145], [134, 208, 119])
+    page = (FOLDER.parents[1] / "docs" / "crystals.md").read_text(encoding="utf-8")
+    assert "159, 223 and 145 GPa" in page and "134, 208 and 119 (CHGNet)" in page
+
+
 def test_stated_errors_of_lattice_constants_hold_for_hard_and_soft_crystals() -> None:
     found = json.loads((FOLDER / "lattice_repeatability.json").read_text())["chgnet-0.3.0"]["lattice"]
     assert found["fmax"] == MlffRelax().settings.fmax

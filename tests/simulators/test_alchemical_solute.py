@@ -18,10 +18,9 @@ from sciagent_simulators.dynamics.alchemical_solute import (
     reduced_potentials,
     states,
 )
-from sciagent_simulators.dynamics.hydration import rigid_water
 from sciagent_simulators.dynamics.openmm_chain import GAS_CONSTANT
 from sciagent_simulators.force_fields.molecule_parameters import MoleculeParameters
-from sciagent_simulators.force_fields.openmm_system import Portion, build, openmm_water
+from sciagent_simulators.force_fields.openmm_system import Portion, build, openmm_water, rigid_water
 from sciagent_simulators.force_fields.packed_box import PackedKind, pack
 from sciagent_simulators.force_fields.parametrise import parametrise
 

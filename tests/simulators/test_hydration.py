@@ -22,9 +22,9 @@ from sciagent_simulators.dynamics.alchemical_solute import (
     states,
 )
 from sciagent_simulators.dynamics.chunks import Progress
-from sciagent_simulators.dynamics.hydration import HydrationProtocol, HydrationSimulation, HydrationValues, rigid_water
+from sciagent_simulators.dynamics.hydration import HydrationProtocol, HydrationSimulation, HydrationValues
 from sciagent_simulators.force_fields.molecule_parameters import AtomParameters, MoleculeParameters, NonbondedRules
-from sciagent_simulators.force_fields.openmm_system import openmm_water
+from sciagent_simulators.force_fields.openmm_system import openmm_water, rigid_water
 
 Array = NDArray[np.float64]
 RULES = NonbondedRules(scale_coulomb=0.5, scale_lennard_jones=0.5, cutoff=0.9, switch_width=0.1)
@@ -110,6 +110,30 @@ def exact_value(simulation: HydrationSimulation) -> float:
     lost = 4 * math.pi * r**2 * np.where(r > RULES.cutoff - RULES.switch_width, plain - switched, 0.0)
     beyond = 4 * math.pi * 4 * EPSILON * (SIGMA**12 / (9 * RULES.cutoff**9) - SIGMA**6 / (3 * RULES.cutoff**3))
     return float(value + n / volume * (np.trapezoid(lost, r) + beyond))
+
+
+def harmonic_potentials(random: np.random.Generator, shift: float) -> list[Array]:
+    """Returns the reduced potentials of 6 harmonic states, whose middles are 0.5 apart, at 60 frames of each.
+
+    shift: of the frames of the second half of the time, as if the states had not been reached in the first."""
+    centres = 0.5 * np.arange(6)
+    parts = []
+    for centre in centres:
+        frames = centre + random.normal(size=60)
+        frames[30:] += shift
+        parts.append(0.5 * (frames[None] - centres[:, None]) ** 2 + 0.7 * np.arange(6)[:, None])
+    return parts
+
+
+def test_values_of_two_halves_that_differ_are_no_value(tmp_path: Path) -> None:
+    simulation = ideal_gas(tmp_path, n_states=6, replicas=3)
+    random = np.random.default_rng(2)
+    steady = simulation.values([harmonic_potentials(random, 0.0) for _ in range(3)])
+    assert steady.free_energy == pytest.approx(-5 * 0.7 * GAS * TEMPERATURE, abs=4 * steady.uncertainty)
+    assert 0 < steady.uncertainty < 1
+    with pytest.raises(SimulatorError, match="halves of the time") as ended:
+        simulation.values([harmonic_potentials(random, 0.8) for _ in range(3)])
+    assert ended.value.reason == "not_equilibrated"
 
 
 def no_report(done: float, of: float, text: str) -> None:

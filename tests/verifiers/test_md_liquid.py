@@ -162,8 +162,8 @@ def test_ethanol_goes_on_after_a_limit_and_has_the_measured_density(tmp_path: Pa
     assert vaporisation.value == pytest.approx(42.3, rel=0.10) and 0 < vaporisation.uncertainty < 2
     assert [file.name.split("-")[-1] for file in finding.artifacts] == [
         "density.series.json",
-        "energy.series.json",
         "distribution.series.json",
+        "energy.series.json",
     ]
 
 

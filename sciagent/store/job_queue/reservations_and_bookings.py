@@ -94,10 +94,13 @@ def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
 def cost_ratios(
     connection: Connection, verifier: str, version: str, settings_hash: str, last: int = 200
 ) -> list[float]:
-    """Ratios of actual to declared core-seconds of the last verifications with these settings."""
+    """Ratios of actual to declared core-seconds of the last verifications with these settings.
+
+    Later attempts of a job are left out: one that goes on from a checkpoint pays only for the rest."""
     c = t.cost_observation.c
     is_same = sa.and_(c.verifier == verifier, c.verifier_version == version, c.settings_hash == settings_hash)
     query = sa.select(c.amount, c.declared).where(is_same, c.resource == "core_seconds")
+    query = query.join(t.attempt, t.attempt.c.id == c.attempt_id).where(t.attempt.c.fence <= 1)
     query = query.order_by(c.id.desc()).limit(last)
     return [amount / declared for amount, declared in connection.execute(query) if declared > 0]
 

@@ -180,5 +180,5 @@ def reduced_potentials(
             report((row * len(positions) + column + 1) / energies.size)
     rest = [energies[charges.index(state.charges)] for state in listed]
     soft = [energies[len(charges) + sterics.index(state.sterics)] for state in listed]
-    total: Array = (np.array(rest) + np.array(soft)) / (GAS_CONSTANT * temperature)
-    return total
+    reduced: Array = (np.array(rest) + np.array(soft)) / (GAS_CONSTANT * temperature)
+    return reduced

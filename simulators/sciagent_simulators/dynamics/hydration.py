@@ -35,10 +35,10 @@ from sciagent_simulators.dynamics.chunks import (
     loaded_array,
     saved_array,
 )
-from sciagent_simulators.dynamics.free_energy import FreeEnergies, mbar
+from sciagent_simulators.dynamics.free_energy import MIN_OVERLAP, MIN_SAMPLES, FreeEnergies, mbar
 from sciagent_simulators.dynamics.liquid import SAMPLE_EVERY, STEPS, TIME_STEP
 from sciagent_simulators.dynamics.openmm_chain import GAS_CONSTANT, DynamicsSettings, OpenMMRun, final_positions_and_box
-from sciagent_simulators.dynamics.series_statistics import independent_indices
+from sciagent_simulators.dynamics.series_statistics import MAX_DRIFT, independent_indices
 from sciagent_simulators.force_fields.molecule_parameters import MoleculeParameters
 from sciagent_simulators.force_fields.packed_box import PackedKind, edge_at_density, pack
 from sciagent_simulators.geometry_and_its_checks import failure
@@ -50,7 +50,7 @@ IMAGE_GAP = 12.0  # angstrom between the solute and its periodic image, at least
 EVALUATION_SHARE = 0.05  # of a chunk's time, in which all states are evaluated at its frames
 FRAME_MEMBERS = ("positions.npy", "boxes.npy")  # of a chunk, not kept once the states are evaluated
 POTENTIALS = "potentials"
-WATER_DENSITY = 0.985  # g/mL, of TIP3P; Jorgensen et al., J. Chem. Phys. 79, 926 (1983)
+WATER_DENSITY = 0.985  # g/mL, of TIP3P with its long-range correction, as boxes of it at 298 K and 1 bar have here
 
 
 @dataclass(frozen=True)
@@ -265,20 +265,29 @@ class HydrationSimulation:
         self._done = begun + chain.length + 1
 
     def values(self, potentials: Sequence[Sequence[Array]]) -> HydrationValues:
-        """Returns the results. potentials: for each replica and state, K x f, at the independent frames of the state.
+        """Returns the results. potentials: for each replica and state, K x f, at the independent frames of the state,
+        in the order of time.
 
-        Raises SimulatorError not_converged (no_overlap, not_equilibrated), implausible (not_finite)."""
+        Raises SimulatorError not_converged (no_overlap; not_equilibrated for fewer than 10 independent frames of a
+        state in a replica, and for halves of the time whose values differ by more than 4 standard errors), implausible
+        (not_finite)."""
         thermal = GAS_CONSTANT * self.protocol.temperature
         by_replica = [_solvation(_free_energies(parts)) * thermal for parts in potentials]
         n_states = len(self.protocol.states)
-        pooled = [np.concatenate([parts[place] for parts in potentials], axis=1) for place in range(n_states)]
-        found = _free_energies(pooled)
+        found = _free_energies(_pooled(potentials))
         scatter = None
         if len(by_replica) > 1:
             scatter = float(np.std(by_replica, ddof=1)) / math.sqrt(len(by_replica))
         mbar_uncertainty = float(found.uncertainties[0, -1]) * thermal
         if not math.isfinite(mbar_uncertainty):
             raise failure(Reason.NOT_FINITE, "the uncertainty by MBAR is not a finite number")
+        drift = _drift(potentials)
+        if drift > MAX_DRIFT:
+            raise failure(
+                Reason.NOT_EQUILIBRATED,
+                f"the values of the two halves of the time differ by {drift:.1f} standard errors: simulate longer",
+                drift=drift,
+            )
         uncharged = next(place for place, state in enumerate(self.protocol.states) if state.charges == 0)
         neighbours = [min(found.overlap[k, k + 1], found.overlap[k + 1, k]) for k in range(n_states - 1)]
         return HydrationValues(
@@ -289,25 +298,34 @@ class HydrationSimulation:
             replicas=tuple(by_replica),
             charges=-float(found.values[0, uncharged]) * thermal,
             smallest_overlap=float(min(neighbours)),
-            samples=sum(part.shape[1] for part in pooled),
+            samples=sum(part.shape[1] for parts in potentials for part in parts),
             solvent_molecules=self.solvent_molecules,
         )
 
 
-def _free_energies(parts: Sequence[Array]) -> FreeEnergies:
+def _pooled(potentials: Sequence[Sequence[Array]]) -> list[Array]:
+    """Returns the potentials at the frames of each state, of all replicas together."""
+    return [np.concatenate(of_state, axis=1) for of_state in zip(*potentials, strict=True)]
+
+
+def _free_energies(parts: Sequence[Array], min_overlap: float = MIN_OVERLAP) -> FreeEnergies:
     """Returns the free energies of the states. parts: the potentials at the frames of each."""
-    return mbar(np.concatenate(parts, axis=1), [part.shape[1] for part in parts])
+    return mbar(np.concatenate(parts, axis=1), [part.shape[1] for part in parts], min_overlap)
+
+
+def _drift(potentials: Sequence[Sequence[Array]]) -> float:
+    """Returns the difference of the values of the two halves of the time, in its standard errors.
+
+    0 where a state has too few frames for a value of each half."""
+    first = _pooled([[part[:, : part.shape[1] // 2] for part in parts] for parts in potentials])
+    second = _pooled([[part[:, part.shape[1] // 2 :] for part in parts] for parts in potentials])
+    if min(part.shape[1] for part in first) < MIN_SAMPLES:
+        return 0.0
+    halves = [_free_energies(half, min_overlap=0.0) for half in (first, second)]
+    error = math.hypot(*(float(half.uncertainties[0, -1]) for half in halves))
+    return abs(_solvation(halves[1]) - _solvation(halves[0])) / error if error > 0 else 0.0
 
 
 def _solvation(found: FreeEnergies) -> float:
     """Returns the free energy of the full solute, the first state, less that of the last, in kT."""
     return -float(found.values[0, -1])
-
-
-def rigid_water(parameters: MoleculeParameters) -> Array:
-    """Returns the positions of a rigid water, 1 x 3 x 3, angstrom, from its constraints; its atoms are O, H, H."""
-    lengths = {frozenset(constraint.atoms): 10 * constraint.distance for constraint in parameters.constraints}
-    bond = lengths[frozenset((0, 1))]
-    half = lengths[frozenset((1, 2))] / 2
-    height = math.sqrt(bond**2 - half**2)
-    return np.array([[[0.0, 0.0, 0.0], [half, height, 0.0], [-half, height, 0.0]]])

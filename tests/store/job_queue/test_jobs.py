@@ -62,6 +62,9 @@ def test_cost_ratios_are_of_the_same_settings(ledger: Ledger, row: CampaignRow) 
         assert reservations_and_bookings.cost_ratios(connection, "v", "1", "s") == [0.5, 1.5]
         assert reservations_and_bookings.cost_ratios(connection, "v", "1", "s", last=2) == [0.5]
         assert reservations_and_bookings.cost_ratios(connection, "v", "2", "s") == []
+        connection.execute(sa.update(t.attempt).where(t.attempt.c.id == attempt).values(fence=2))
+        resumed = reservations_and_bookings.cost_ratios(connection, "v", "1", "s")
+        assert resumed == [], "a later attempt may have gone on from a checkpoint"
 
 
 def test_several_jobs_are_made_at_once_and_none_twice(ledger: Ledger, row: CampaignRow) -> None:

@@ -31,10 +31,9 @@ from sciagent_simulators.dynamics.hydration import (
     HydrationProtocol,
     HydrationSimulation,
     HydrationValues,
-    rigid_water,
 )
 from sciagent_simulators.dynamics.liquid import CHUNK_NS, STEPS
-from sciagent_simulators.force_fields.openmm_system import openmm_water
+from sciagent_simulators.force_fields.openmm_system import openmm_water, rigid_water
 from sciagent_simulators.force_fields.parametrise import ForceFieldName
 from sciagent_simulators.programs.ambertools import AMBERTOOLS
 from sciagent_verifiers.high_fidelity.md_liquid import (
@@ -85,11 +84,12 @@ class MdHydration(MoleculeVerifier):
     that share too few configurations end as `no_overlap`: take more windows.
 
     The uncertainty is the repeatability (k = 1): the larger of MBAR's own and of the scatter of the replicas. It holds
-    no error of the force field. No benchmark of it exists yet, so no table of its errors does.
+    no error of the force field, of which no table exists: one solute was compared with experiment.
 
     A night or a GPU: 16 windows of 0.3 nanoseconds with three replicas of 1,400 atoms. A run is a chain of files in the
     checkpoint folder, one chain for each window and replica: after a kill, or a limit that is raised, the next attempt
-    goes on. Refused: charged molecules, radicals, elements and terms without parameters.
+    goes on. Refused: charged molecules, radicals, elements and terms without parameters, and solutes that come closer
+    than 12 angstrom to their periodic image.
 
     Sources: OpenMM: Eastman et al., J. Phys. Chem. B 128, 109 (2024). Sage: Boothroyd et al., J. Chem. Theory Comput.
     19, 3251 (2023). MBAR: Shirts, Chodera, J. Chem. Phys. 129, 124105 (2008).

@@ -374,16 +374,18 @@ def _write_once(path: Path, text: str) -> None:
 
 
 def series_of(values: LiquidValues, title: str) -> dict[str, Series]:
-    """Returns the series of the results by name: density and energy against time, distributions, displacements."""
+    """Returns the series of the results by name. A card of the report shows the first two.
+
+    They are the density against time, the distributions, the displacements, and the energy against time."""
     times = values.times.tolist()
     density = SeriesAxis(name="density", meaning="density", unit="g/mL")
     energy = SeriesAxis(name="energy", meaning="potential energy for each molecule", unit="kJ/mol")
     series = {
         "density": curve_series(f"density of {title}", TIME, density, times, replica_columns(values.densities)),
-        "energy": curve_series(f"potential energy of {title}", TIME, energy, times, replica_columns(values.energies)),
         **distribution_series(values.distributions, title, "pair distribution between molecules"),
     }
     if values.displacements:
         columns = replica_columns(values.displacements)
         series["displacement"] = displacement_series(title, values.frame_interval, columns)
-    return series
+    energies = replica_columns(values.energies)
+    return {**series, "energy": curve_series(f"potential energy of {title}", TIME, energy, times, energies)}

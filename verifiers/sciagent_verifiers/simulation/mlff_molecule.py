@@ -24,6 +24,7 @@ from sciagent.verification.verifier_contract import (
     Refusal,
     Tier,
 )
+from sciagent_simulators.conformer_search_and_averages import turning_bonds
 from sciagent_simulators.molecular_potentials.molecular_potential_base_and_registry import (
     Domain,
     MolecularPotential,
@@ -36,10 +37,12 @@ from sciagent_simulators.molecular_potentials.relax_molecule import potential_su
 from sciagent_simulators.potentials.potential_base_and_registry import available_device
 from sciagent_verifiers.conformer_ensemble_base import EmbeddedEnsemble, EmbeddedEnsembleSettings
 
-EXPECTED_STEPS = 25
+EXPECTED_STEPS = 30
 """Evaluations of a relaxation, in the estimate of the cost."""
-EXPECTED_SHARE = 0.25
-"""Share of the embedded conformers that are distinct and relaxed, in the estimate of the cost."""
+EXPECTED_SHARE = 0.5
+"""Largest share of the embedded conformers that are distinct and relaxed, in the estimate of the cost."""
+CONFORMERS_PER_TURNING_BOND = 2.2
+"""Factor by which a turning bond multiplies the distinct conformers, in the estimate of the cost."""
 
 
 class MlffMoleculeSettings(EmbeddedEnsembleSettings):
@@ -159,10 +162,12 @@ class MlffMolecule(EmbeddedEnsemble):
         return None if fault is None else Refusal(*fault)
 
     def cost(self, candidate: Molecule) -> Cost:
-        relaxed = min(self.settings.max_relaxed, 1 + EXPECTED_SHARE * self.n_embedded(candidate))
+        """Returns the cost of relaxing the distinct conformers; stiff ones take a third of it (benchmarks/md)."""
+        distinct = CONFORMERS_PER_TURNING_BOND ** turning_bonds(candidate.mol)
+        relaxed = min(self.settings.max_relaxed, 1 + EXPECTED_SHARE * self.n_embedded(candidate), distinct)
         evaluations = 1 + relaxed * EXPECTED_STEPS
         seconds = molecular_potential_factory(self.settings.model).seconds * max(1.0, candidate.n_atoms / 30)
-        return Cost(core_seconds=0.3 + seconds * evaluations)
+        return Cost(core_seconds=0.05 + seconds * evaluations)
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         import torch
