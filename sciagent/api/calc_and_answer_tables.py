@@ -14,6 +14,7 @@ from typing import Any
 from sciagent.api.notebook_tables import ResultTable, heading, plain_cells
 from sciagent.api.open_ledger import LedgerLike, open_ledger
 from sciagent.campaign.people.verify_calculate_and_add import calculate, check_units, rungs_for, subject_for
+from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structures_of, subject_of
 from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
@@ -53,7 +54,7 @@ def calc(
 
 def answers_of(
     verifier: str,
-    smiles: Iterable[str],
+    smiles: Iterable[str | StructureRecord],
     settings: Mapping[str, Any],
     units: Mapping[str, str],
     file: Path | None,

@@ -31,6 +31,7 @@ class Format(StrEnum):
     JSONL = "jsonl"
     SDF = "sdf"
     CIF = "cif"
+    ENTRIES = "entries"
     PARQUET = "parquet"
     ASE = "ase"
     ROCRATE = "rocrate"
@@ -44,8 +45,12 @@ class What(StrEnum):
     SERIES = "series"
 
 
-ENDINGS = {f".{format}": format for format in Format} | {".db": Format.ASE, ".zip": Format.ROCRATE}
-TEXT_FORMATS = (Format.CSV, Format.JSONL, Format.SDF, Format.CIF)  # may go to a terminal
+ENDINGS = {f".{format}": format for format in Format} | {
+    ".db": Format.ASE,
+    ".zip": Format.ROCRATE,
+    ".json": Format.ENTRIES,
+}
+TEXT_FORMATS = (Format.CSV, Format.JSONL, Format.SDF, Format.CIF, Format.ENTRIES)  # may go to a terminal
 WITH_COLUMNS = (Format.CSV, Format.XLSX)  # go with --columns
 OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)  # for proposals, too
 
@@ -175,6 +180,7 @@ def _write(
 ) -> str:
     """Writes a file. Returns what was written. path: None means stdout, for a text format only."""
     from sciagent.report.export import parquet_tables
+    from sciagent.report.export.computed_entries import write_entries
     from sciagent.report.export.spreadsheets import TableSelection, write_csv, write_excel
     from sciagent.report.export.structure_files import write_ase, write_cif, write_sdf
     from sciagent.report.parts.export_rows import write_jsonl
@@ -202,6 +208,9 @@ def _write(
         if chosen is Format.CIF:
             n, n_relaxed = write_cif(connection, row, artifacts, file, hits)
             return f"{n} crystals, {n_relaxed} of them with a relaxed cell,"
+        if chosen is Format.ENTRIES:
+            n, n_left_out = write_entries(connection, row, artifacts, file, hits)
+            return f"{n} relaxed crystals with energies ({n_left_out} candidates without are left out)"
         if chosen is Format.JSONL:
             return f"{write_jsonl(connection, row, file, of_proposals, hits, artifacts)} {what}"
         return f"{write_csv(connection, row, file, of_proposals, selection)} {lines}"

@@ -28,6 +28,7 @@ from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import LEDGER_AWAY_CODE, UsageError
 
 if TYPE_CHECKING:
+    from sciagent.chemistry.molecule_files import StructureRecord
     from sciagent.chemistry.subjects.base import Subject
     from sciagent.store.database.ledger import Ledger
 
@@ -132,12 +133,26 @@ def structure(text: str) -> str:
         return text
     if not Path(text).is_file():
         raise UsageError(f'no such file: "{text}"')
-    return _only_structure(subject, Path(text))
+    return _only_record(subject, Path(text)).text
 
 
 def structures(texts: Iterable[str] | None) -> list[str]:
     """Returns the structures of several texts, as `structure` does."""
     return [structure(text) for text in texts or ()]
+
+
+def structure_records(texts: Iterable[str] | None) -> list[StructureRecord]:
+    """Returns the structures of several texts as `structure` does, those of files with the names that files give."""
+    from sciagent.chemistry.molecule_files import StructureRecord
+
+    records = []
+    for number, text in enumerate(texts or ()):
+        subject = _subject_of_file(text)
+        if subject is not None and Path(text).is_file():
+            records.append(_only_record(subject, Path(text)))
+        else:
+            records.append(StructureRecord(number, structure(text)))
+    return records
 
 
 def candidate_text(text: str) -> str:
@@ -148,7 +163,7 @@ def candidate_text(text: str) -> str:
     subject = _subject_of_file(text)
     if subject is None or not Path(text).is_file():
         return text
-    return _only_structure(subject, Path(text))
+    return _only_record(subject, Path(text)).text
 
 
 def _subject_of_file(text: str) -> Subject | None:
@@ -172,15 +187,17 @@ def _subject_of_file(text: str) -> Subject | None:
     return None
 
 
-def _only_structure(subject: Subject, path: Path) -> str:
-    """Returns the only structure of a file, read as a proposer reads it. Raises UsageError for none or several."""
+def _only_record(subject: Subject, path: Path) -> StructureRecord:
+    """Returns the only structure of a file with its names, read as a proposer reads it.
+
+    Raises UsageError for none or several."""
     records = list(islice(subject.records(path), 2))  # the second tells that there are several
     if len(records) != 1:
         many = "more than one" if records else "no"
         raise UsageError(f"{path} holds {many} structure; name a file with a single one")
     if records[0].fault:
         raise UsageError(f"{path}: {records[0].fault}")
-    return records[0].text
+    return records[0]
 
 
 def parts_of(text: str, depth: int = 1) -> Iterator[Part]:

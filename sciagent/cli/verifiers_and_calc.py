@@ -23,7 +23,7 @@ from sciagent.cli.output_logging_and_given_structures import (
     plural,
     put_answer,
     say,
-    structures,
+    structure_records,
 )
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.safe_text_and_durations import Paragraph, one_line
@@ -75,14 +75,12 @@ def verifiers(
 def _put_costs(name: str | None, texts: list[str], settings: list[str], ledger: str | None, json: bool) -> None:
     from sciagent.campaign.people.declared_and_learnt_costs import costs_of
     from sciagent.campaign.people.verify_calculate_and_add import rungs_for
-    from sciagent.chemistry.molecule_files import StructureRecord
 
     if name is None:
         raise UsageError("name a verifier, whose cost --cost shows")
-    given = structures(texts)
-    records = [StructureRecord(number, text) for number, text in enumerate(given)]
+    records = structure_records(texts)
     rung = rungs_for(name, nested(settings), Path(), records)[-1]
-    costs = costs_of(rung, given, existing_ledger(ledger))
+    costs = costs_of(rung, [record.text for record in records], existing_ledger(ledger))
     rows = []
     for cost in costs:
         row: dict[str, Any] = {"structure": cost.text, "atoms": cost.atoms, "refused": cost.refused, **cost.declared}
@@ -269,7 +267,14 @@ def calc(
     opened = open_ledger(ledger, create=True)
     answers = []
     stream = answers_of(
-        verifier, structures(smiles), settings=given, units=units, file=file, column=column, keep=keep, ledger=opened
+        verifier,
+        structure_records(smiles),
+        settings=given,
+        units=units,
+        file=file,
+        column=column,
+        keep=keep,
+        ledger=opened,
     )
     for answer in stream:
         answers.append(answer)

@@ -342,7 +342,9 @@ def _other_evidence(others: Sequence[EvidenceStory], shown: Sections, words: Wor
         yield Paragraph(f"{evidence.verifier} {evidence.version}{where}, {_day(evidence.at)}: {outcome}")
         if evidence.detail:
             yield Paragraph(evidence.detail, depth=2)
-        yield from _values(evidence.values, words, shown)
+        # of a calculation without a campaign, nothing says which values count
+        counting = () if evidence.campaign else [value.property for value in evidence.values[:MAX_VALUES]]
+        yield from _values(evidence.values, words, shown, counting)
         for text in unobtained_texts(evidence.unobtained):
             yield Paragraph(text, depth=2)
         yield from _diagnostics(evidence, shown)

@@ -64,7 +64,8 @@ def test_a_crate_needs_a_licence_and_takes_authors(folder: Path) -> None:
         (("--format", "ase"), "--output"),
         (("--what", "proposals", "-o", "p.sdf"), "csv, jsonl, parquet"),
         (("-o", "nowhere/a.csv"), "does not exist"),
-        (("-o", "a.json"), 'no format is known by the ending ".json"'),
+        (("-o", "a.xml"), 'no format is known by the ending ".xml"'),
+        (("-o", "a.json"), "entries are crystals"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(folder: Path, arguments: tuple[str, ...], says: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
-from sciagent.cli.output_logging_and_given_structures import candidate_text, structure
+from sciagent.cli.output_logging_and_given_structures import candidate_text, structure, structure_records
 from sciagent.errors import UsageError
 
 HALITE = read_crystal("rocksalt: Na Cl")
@@ -17,6 +17,13 @@ HALITE = read_crystal("rocksalt: Na Cl")
 def test_a_file_stands_for_its_structure(tmp_path: Path, name: str, format: str) -> None:
     (tmp_path / name).write_text(HALITE.structure.to(fmt=format))
     assert read_crystal(structure(str(tmp_path / name))).key == HALITE.key
+
+
+def test_a_structure_of_a_file_keeps_the_names_of_the_file(tmp_path: Path) -> None:
+    (file := tmp_path / "halite.cif").write_text(HALITE.structure.to(fmt="cif"))
+    from_file, from_text = structure_records([str(file), "rocksalt: Mg O"])
+    assert from_file.names["file"] == "halite.cif" and read_crystal(from_file.text).key == HALITE.key
+    assert (from_text.text, from_text.names) == ("rocksalt: Mg O", {})
 
 
 def test_a_molecule_in_a_file_stands_for_its_smiles(tmp_path: Path) -> None:

@@ -56,6 +56,18 @@ def test_the_words_are_those_of_the_subject(done: Campaign) -> None:
     assert "(± over starting structures, usual for such crystals)" in " ".join(line.text for line in lines)
 
 
+def test_values_that_belong_to_no_campaign_are_all_shown(done: Campaign) -> None:
+    """Of `sciagent calc` on a crystal the energies come after volume and density, and are what was asked for."""
+    answer = done.explain("CCO").answer
+    evidence = answer.campaigns[0].rungs[-1].evidence
+    assert evidence is not None
+    values = tuple(evidence.values[0].model_copy(update={"property": f"value_{k}"}) for k in range(5))
+    alone = evidence.model_copy(update={"values": values, "campaign": None})
+    for other, n in ((alone, 5), (alone.model_copy(update={"campaign": "another"}), 2)):
+        lines = [line.text for line in paragraphs(answer.model_copy(update={"other_evidence": (other,)}), BRIEF)]
+        assert sum(line.startswith("value_") for line in lines) == n
+
+
 def test_the_brief_text_has_the_judged_values_alone(done: Campaign) -> None:
     answer = done.explain("CCO").answer
     story = answer.campaigns[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,7 @@ class Maker:
         seconds: float = 1.0,
         geometry: bool = False,
         cif: str = "",
+        diagnostics: Mapping[str, Any] | None = None,
         job: bool = True,
     ) -> int:
         """One job of a rung on the i-th candidate, done, with its evidence, its cost and, if asked for, a geometry.
@@ -170,6 +172,7 @@ class Maker:
                 attempt_id=attempt,
                 artifacts=tuple(artifacts),
                 versions={"engine": "1.2"},
+                diagnostics=diagnostics or {},
             )
             if not outcome.rule.is_evidence:
                 return 0

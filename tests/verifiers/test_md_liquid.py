@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,6 @@ from sciagent_simulators.dynamics.structure_and_diffusion import RadialDistribut
 from sciagent_verifiers.high_fidelity.md_liquid import MdLiquid, chosen_atoms, series_of, with_hydrogens
 
 SMALL = {"box": 20, "nanoseconds": 0.07, "equilibration": 0.02, "replicas": 1, "platform": "CPU"}
-
-
-class JobDiedError(Exception):
-    """The end of a job in the middle of a chunk."""
 
 
 @pytest.mark.parametrize(
@@ -126,45 +121,6 @@ def test_series_have_times_distances_and_errors() -> None:
     curve, second = series["distribution"].curves
     assert (curve.name, second.name) == ("g1 o o", "g2 ox2h o")
     assert curve.error is not None and set(series["distribution"].column(curve.error).values) == {0.1}
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_ethanol_goes_on_after_a_limit_and_has_the_measured_density(tmp_path: Path) -> None:
-    """Measured: 0.786 g/mL and 42.3 kJ/mol (benchmarks/md/liquids.csv)."""
-    ethanol = parse_molecule("CCO")
-    verifier = MdLiquid({**SMALL, "rdf": [["O", "O"]]})
-    (tmp_path / "checkpoint").mkdir()
-    told: list[float] = []
-
-    def context(name: str, until: float = math.inf) -> Context:
-        """until: chunks after which the job dies."""
-        (tmp_path / name).mkdir()
-
-        def progress(done: float, of: float, text: str) -> None:
-            told.append(done / of)
-            if done > until:
-                raise JobDiedError
-
-        return Context(scratch=tmp_path / name, checkpoint=tmp_path / "checkpoint", progress=progress)
-
-    with pytest.raises(JobDiedError):
-        verifier.finding(ethanol, context("first", until=4.5))
-    files = sorted((tmp_path / "checkpoint").rglob("*.zip"))
-    assert len(files) == 4, "the start and three chunks; the one in which it died is lost"
-    before = {file: file.stat().st_mtime_ns for file in files}
-
-    finding = verifier.finding(ethanol, context("second"))
-    assert {file: file.stat().st_mtime_ns for file in files} == before, "what was done is not done again"
-    assert told[-1] == 1.0
-    density, vaporisation = (measured.quantity for measured in finding.measured)
-    assert density.value == pytest.approx(0.786, rel=0.04) and 0 < density.uncertainty < 0.02
-    assert vaporisation.value == pytest.approx(42.3, rel=0.10) and 0 < vaporisation.uncertainty < 2
-    assert [file.name.split("-")[-1] for file in finding.artifacts] == [
-        "density.series.json",
-        "distribution.series.json",
-        "energy.series.json",
-    ]
 
 
 @pytest.mark.long

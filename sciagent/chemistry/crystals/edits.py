@@ -141,6 +141,8 @@ class CrystalEdit:
     build: Build
     options: Options
     """Weights of what is tried at a place if nothing is named."""
+    doubles: bool = False
+    """Whether a child with an element that is new to the crystal has twice the sites of its parent."""
 
     def fits(self, place: CrystalPlace) -> bool:
         """Returns whether the edit applies to places of this kind."""
@@ -233,7 +235,7 @@ _ALL = (
     CrystalEdit(
         "substitute half", "element", ELEMENTS, "another element in every other cell, ordered",
         lambda crystal, place, what: edit_operations.half_substituted(crystal.structure, place.element, what),
-        _likely_substitutes,
+        _likely_substitutes, doubles=True,
     ),
     CrystalEdit(
         "change prototype", "cell", tuple(prototypes()), "the same elements in another structure type", _decorations,
@@ -322,6 +324,10 @@ def _accepted_children(
     """Yields the children within the limits of an edit at one place. what: as in `choices`."""
     if edit.whats and what not in edit.whats:
         return
+    # with an element that is new to the crystal, no translation of the child is shorter than those of the doubled cell
+    is_double = edit.doubles and what not in crystal.species
+    if is_double and 2 * crystal.n_atoms > limits.max_sites:
+        return
     names_an_element = edit.whats is ELEMENTS
     if names_an_element and not limits.allows(what):
         return
@@ -340,19 +346,30 @@ def _max_cell_sites(limits: CrystalLimits) -> int:
 
 
 def edited(
-    crystal: Crystal, edit: str, what: str | None, where: int | None, rng: random.Random, limits: CrystalLimits = ANY
+    crystal: Crystal,
+    edit: str,
+    what: str | None,
+    where: int | None,
+    rng: random.Random,
+    limits: CrystalLimits = ANY,
+    barren: set[tuple[str, str, int]] | None = None,
 ) -> Crystal | None:
     """Returns one child of an edit; None if nothing fits in TRIES draws. If `what` or `where` is None, it is drawn.
 
+    barren: the (edit, what, place) of the crystal that have no child; it grows, and its members are not built again.
     Raises KeyError for an unknown edit.
     """
     options = list(_weighted(crystal, NAMED[edit], what, where))
     weights = [weight for _, _, weight in options]
+    barren = set() if barren is None else barren
     for _ in range(min(TRIES, 2 * len(options))):  # few options are not drawn again and again
         [(chosen, place, _)] = rng.choices(options, weights)
+        if (edit, chosen, place.number) in barren:
+            continue
         accepted_children = list(_accepted_children(crystal, NAMED[edit], chosen, place, limits))
         if accepted_children:
             return rng.choice(accepted_children)
+        barren.add((edit, chosen, place.number))
     return None
 
 
@@ -364,9 +381,10 @@ def mutate(
     operations: names to draw from, by SHARES. Raises KeyError for an unknown name.
     """
     weights = [SHARES[name] for name in operations]
+    barren: set[tuple[str, str, int]] = set()
     for _ in range(TRIES):
         [name] = rng.choices(operations, weights)
-        child = edited(crystal, name, what=None, where=None, rng=rng, limits=limits)
+        child = edited(crystal, name, what=None, where=None, rng=rng, limits=limits, barren=barren)
         if child is not None:
             return child, name
     return None

@@ -7,6 +7,7 @@ processes exchange.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -92,18 +93,22 @@ def candidate_from_record(kind: str, record: Mapping[str, Any]) -> Candidate:
 
 
 def structures_of(
-    texts: Iterable[str],
+    given: Iterable[str | StructureRecord],
     file: Path | None = None,
     column: str | None = None,
     keep: Sequence[str] | None = None,
     subject: Subject | None = None,
 ) -> Iterator[StructureRecord]:
-    """Yields structures that are given as texts, then the structures of a file.
+    """Yields structures that are given as texts or records, then the structures of a file.
 
     column, keep: as in `Subject.records`. subject: None means molecules.
     """
     from sciagent.chemistry.molecule_files import StructureRecord
 
-    yield from (StructureRecord(number, text) for number, text in enumerate(texts))
+    for number, text_or_record in enumerate(given):
+        if isinstance(text_or_record, str):
+            yield StructureRecord(number, text_or_record)
+        else:
+            yield replace(text_or_record, number=number)
     if file is not None:
         yield from (subject or subject_of(MOLECULE_KIND)).records(file, column, keep=keep)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
+from pymatgen.core import Structure
 
+from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.edits import (
     NAMED,
     OPERATIONS,
@@ -22,8 +24,8 @@ from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_f
 IODIDE = crystal_from_shorthand("perovskite: Cs Sn I")
 
 
-def number(name: str, of: object = IODIDE) -> int:
-    return next(place.number for place in places_without_voids(of) if place.name == name)  # type: ignore[arg-type]
+def number(name: str, of: Crystal = IODIDE) -> int:
+    return next(place.number for place in places_without_voids(of) if place.name == name)
 
 
 def test_a_named_substitution_is_the_decorated_prototype() -> None:
@@ -102,3 +104,24 @@ def test_what_does_not_fit_gives_nothing() -> None:
     with pytest.raises(KeyError):
         children(IODIDE, "nothing")
     assert set(SHARES) == set(OPERATIONS)
+
+
+def test_what_cannot_fit_is_built_once_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of five sites every other cell would make ten. With an own element the doubled cell may reduce: it is built."""
+    built: list[int] = []
+
+    def count(structure: Structure, parent: Crystal, limits: CrystalLimits) -> None:
+        built.append(len(structure))
+
+    monkeypatch.setattr("sciagent.chemistry.crystals.edits.accepted", count)
+    assert mutate(IODIDE, random.Random(1), operations=("substitute half",), limits=CrystalLimits(max_sites=9)) is None
+    assert built == []
+    tin = next(
+        place.number for place in places_without_voids(IODIDE) if (place.kind, place.element) == ("element", "Sn")
+    )
+    assert children(IODIDE, "substitute half", "I", tin, CrystalLimits(max_sites=9)) == []
+    assert len(built) == 7 and set(built) == {10}
+    built.clear()
+    assert mutate(IODIDE, random.Random(1), operations=("substitute",)) is None
+    options = choices(IODIDE, "substitute")
+    assert 12 < len(built) <= len(options), "144 draws of a few dozen substitutes"

@@ -10,7 +10,8 @@ A file of energies is JSON, also with `.gz`, in one of two forms:
   "energy_per_atom": -3.696}, …]}`
 - a list of pymatgen's ComputedEntry or ComputedStructureEntry, as the Materials Project gives them. Their `energy` is
   raw, so the file counts as uncorrected; the functional is that of the `run_type` in their parameters. Corrections
-  that some oxides and fluorides have and others lack are a mixture, and the file is refused. Entries with symbols that
+  that some oxides and fluorides have and others lack are a mixture, and the file is refused. Entries that `sciagent
+  export` wrote state their model and scale (`energy_scale`), and fit this model alone. Entries with symbols that
   are no elements are left out and counted.
 
 An entry whose energy no phase can have is refused, by its number and name, when the campaign file is read.
@@ -42,7 +43,7 @@ from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.errors import InputFileError, InvalidCandidateError
 from sciagent.verification.verifier_contract import ReferenceFile
 from sciagent_simulators.potentials.materials_project_corrections import ANIONS_WITH_U, compared_on, on_mp2020
-from sciagent_simulators.potentials.potential_base_and_registry import UNCORRECTED, Energy, EnergyScale
+from sciagent_simulators.potentials.potential_base_and_registry import MP2020, UNCORRECTED, Energy, EnergyScale
 from sciagent_simulators.potentials.relaxed_phases_and_hull import KnownPhases, Phase
 
 MAX_BYTES = 200_000_000  # of a file of phases, and of what it unpacks to
@@ -91,6 +92,7 @@ class HullFile(BaseModel):
 
     functional: str = Field(max_length=40, description="Such as PBE+U.")
     correction: str = Field(max_length=40, description="uncorrected or MP2020.")
+    model: str = Field("", max_length=100, description="The force field that the energies are of; empty for others.")
     entries: Sequence[HullEntry] = Field(min_length=1, max_length=MAX_ENTRIES, description="The phases.")
     left_out: int = Field(0, ge=0, description="Number of entries that were left out, since a symbol is no element.")
 
@@ -176,39 +178,68 @@ def _from_computed_entries(rows: Sequence[Any]) -> HullFile:
     if len(rows) > MAX_ENTRIES:
         raise ValueError(f"{len(rows)} entries; at most {MAX_ENTRIES}")
     phases = []
-    functionals = set()
+    scales: set[EnergyScale] = set()
     have_correction = set()  # of oxides and fluorides: True, False, or both
     for index, row in enumerate(rows):
-        try:
-            entry = ComputedEntryOfFile.model_validate(row)
-            if not ELEMENTS.issuperset(entry.composition):
-                continue
-            functionals.add(_functional(entry))
-            phases.append(_phase_of_file(entry))
-        except ValidationError as error:
-            fault = _first_fault(error, error.errors()[0]["loc"])
-            raise ValueError(f"{_entry_title(index, row)}: {fault}") from error
-        except ValueError as error:
-            raise ValueError(f"{_entry_title(index, row)}: {error}") from error
+        entry = _usable_entry(index, row)
+        if entry is None:
+            continue
+        scale = _scale(entry)
+        scales.add(scale)
+        phases.append(_phase_of_file(entry))
         # MP2020 corrects each oxide and fluoride, so that either all of them carry a correction or none
-        if len(entry.composition) > 1 and ANIONS_WITH_U & set(entry.composition):
+        is_ionic = len(entry.composition) > 1 and bool(ANIONS_WITH_U & set(entry.composition))
+        if is_ionic and not scale.model:
             have_correction.add(entry.is_corrected)
+    functionals = sorted({scale.functional for scale in scales})
     if len(functionals) > 1:
-        raise ValueError(f"energies of {' and '.join(sorted(functionals))} do not mix")
+        raise ValueError(f"energies of {' and '.join(functionals)} do not mix")
+    if len(scales) > 1:
+        said = " and ".join(sorted(f"{scale.model or 'calculations'} ({scale.label})" for scale in scales))
+        raise ValueError(f"energies of {said} do not mix")
     if len(have_correction) > 1:
         raise ValueError("some oxides and fluorides carry a correction and others do not, so their energies are mixed")
     if not phases:
         raise ValueError("no entry with known elements")
     n_left_out = len(rows) - len(phases)
-    return HullFile(functional=functionals.pop(), correction=UNCORRECTED, entries=phases, left_out=n_left_out)
+    (scale,) = scales
+    return HullFile(
+        functional=scale.functional, correction=scale.correction, model=scale.model, entries=phases, left_out=n_left_out
+    )
 
 
-def _functional(entry: ComputedEntryOfFile) -> str:
-    """Returns the functional of an entry. Raises ValueError for an unknown `run_type`."""
-    run_type = str(entry.parameters.get("run_type"))
-    if run_type not in FUNCTIONALS:
-        raise ValueError(f"it has the run_type {run_type[:40]}; known are {', '.join(FUNCTIONALS)}")
-    return FUNCTIONALS[run_type]
+def _usable_entry(index: int, row: Any) -> ComputedEntryOfFile | None:
+    """Returns an entry that can be used; None if a symbol of it is no element. Raises ValueError, which names it."""
+    try:
+        entry = ComputedEntryOfFile.model_validate(row)
+        if not ELEMENTS.issuperset(entry.composition):
+            return None
+        _scale(entry)
+        _phase_of_file(entry)
+    except ValidationError as error:
+        fault = _first_fault(error, error.errors()[0]["loc"])
+        raise ValueError(f"{_entry_title(index, row)}: {fault}") from error
+    except ValueError as error:
+        raise ValueError(f"{_entry_title(index, row)}: {error}") from error
+    return entry
+
+
+def _scale(entry: ComputedEntryOfFile) -> EnergyScale:
+    """Returns the scale of an entry's energy: with a model where `energy_scale` states it, as in an export of a
+    campaign, else by the `run_type` of a calculation. Raises ValueError for an unknown one."""
+    stated = entry.parameters.get("energy_scale")
+    if stated is None:
+        run_type = str(entry.parameters.get("run_type"))
+        if run_type not in FUNCTIONALS:
+            raise ValueError(f"it has the run_type {run_type[:40]}; known are {', '.join(FUNCTIONALS)}")
+        return EnergyScale("", FUNCTIONALS[run_type], UNCORRECTED)
+    functional, _, correction = str(stated).partition(", ")
+    model = str(entry.parameters.get("model") or "")
+    if not functional or correction not in (UNCORRECTED, MP2020) or not model:
+        raise ValueError(f'its energy_scale is "{str(stated)[:40]}" of the model "{model[:40]}"; give both')
+    if entry.is_corrected:
+        raise ValueError("it has an energy_scale and a correction; give one of them")
+    return EnergyScale(model[:100], functional[:40], correction)
 
 
 def _phase_of_file(entry: ComputedEntryOfFile) -> HullEntry:
@@ -315,6 +346,8 @@ def elements_alone(path: Path, sha256: str) -> frozenset[str]:
 def scale_fault(file: ReferenceFile, scale: EnergyScale) -> str | None:
     """Returns why energies of this scale cannot be compared with those of the file, or None. Raises ValueError."""
     content = read_entries(Path(file.path), file.sha256)
+    if content.model and content.model != scale.model:
+        return f"{file.name} has energies of {content.model}, not of {scale.model}; take entries_as: structures"
     file_scale = EnergyScale(file.name, content.functional, content.correction)
     if compared_on(file_scale).is_comparable(compared_on(scale)):
         return None
