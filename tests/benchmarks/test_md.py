@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.md import hydration, liquids
 from benchmarks.md.resumable_rows import rows_of
 
-CLOSE = {"density": 0.03, "vaporisation_enthalpy": 0.25}
+CLOSE = {"density": 0.06, "vaporisation_enthalpy": 0.25}
 """Relative errors that a force field for liquids does not exceed; the largest are those of vaporisation."""
 
 
