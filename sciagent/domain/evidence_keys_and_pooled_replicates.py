@@ -26,8 +26,12 @@ ISOMER = "isomer"
 """Key of the diagnostics under which a verifier states the stereoisomer that it computed."""
 MOLECULE = "molecule"
 CLASS = "class"
+SIMULATION = "simulation"
+RELAXATION = "relaxation"
+STATED_KINDS = frozenset({MOLECULE, CLASS, SIMULATION, RELAXATION})
 """Kinds of uncertainties that a verifier states: the spread over conformers, seeds or replicates of this molecule
-(MOLECULE), and the usual spread of molecules of its class (CLASS)."""
+(MOLECULE), the usual spread of molecules of its class (CLASS), the scatter of replicas and blocks of a simulation
+(SIMULATION), and how far a relaxed cell may be from its minimum (RELAXATION)."""
 MEAN = "mean"
 WEIGHTED_MEAN = "weighted_mean"
 """Kinds of uncertainties of a mean of several measurements, none of which states a kind: its standard error by their
@@ -118,7 +122,7 @@ def with_kinds_and_isomer(values: Iterable[Measured], diagnostics: Mapping[str, 
     completed: list[Measured] = []
     for value in values:
         kind = kinds.get(value.property)
-        if value.quantity.uncertainty and kind in (MOLECULE, CLASS):
+        if value.quantity.uncertainty and kind in STATED_KINDS:
             value = replace(value, quantity=replace(value.quantity, uncertainty_kind=kind))
         if isomer is not None:
             value = replace(value, quantity=replace(value.quantity, isomer=isomer))

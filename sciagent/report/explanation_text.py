@@ -57,6 +57,8 @@ UNDER_WAY = "running"  # state of an attempt that has not ended
 UNCERTAINTY_NOTES = {
     "class": "± over {words.repeats}, usual for such {words.many}",
     "molecule": "± over {words.repeats} of this {words.one}",
+    "simulation": "± over replicas and blocks of the simulation",
+    "relaxation": "± of its relaxation",
 }
 """{kind of the uncertainty: text behind the value}; {words} are the words of the subject."""
 JOB_STATES = {

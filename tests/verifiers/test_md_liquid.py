@@ -43,6 +43,7 @@ def test_what_has_no_liquid_or_no_parameters_is_refused_before_it_is_paid(smiles
         ({"observables": ["diffusion"], "viscosity": 1.0, "replicas": 2}, "replicas: 3"),
         ({"observables": ["density", "density"]}, "twice"),
         ({"rdf": [["O", "oxygen"]]}, "neither the symbol of an element nor a SMARTS"),
+        ({"rdf": [["O", "Xx"]]}, "neither the symbol of an element nor a SMARTS"),
         ({"solvent": "water"}, "state observables"),
         ({"solvent": "water", "observables": ["density"], "rdf": [["O", "N"]]}, "O or H, not N"),
         ({"solvent": "ethanol", "observables": ["density"]}, "water"),

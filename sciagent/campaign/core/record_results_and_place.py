@@ -38,7 +38,8 @@ from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import DEATHS, JobState, Standing
 from sciagent.domain.worth import Basis
-from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
+from sciagent.execution.worker.end_attempts import REACHED_LIMIT, DirectResult, complete_direct, store_files
+from sciagent.execution.worker.read_claimed_jobs import direct_checkpoint, drop_direct_checkpoint, scratch_of
 from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.campaign_state.same_structures import Likeness
@@ -75,10 +76,17 @@ def run_directly(
     campaign_id: int | None = None,
 ) -> HostResult:
     """Runs a rung on one candidate without a job, and records the result. campaign_id: the campaign that pays; None
-    for `sciagent verify`."""
+    for `sciagent verify`.
+
+    A long verification that is killed, or that reaches a limit, leaves its checkpoint for the next run."""
     verifier = rung.verifier
     key = rung.verifier.evidence_key(candidate)
-    result = worker.run(Request.of(verifier, (candidate,), rung.limits))[0]
+    scratch = scratch_of(ledger.artifacts)
+    with direct_checkpoint(scratch, key.hash) as checkpoints:
+        request = replace(Request.of(verifier, (candidate,), rung.limits), checkpoints=checkpoints)
+        result = worker.run(request)[0]
+        if checkpoints and result.finding.outcome not in REACHED_LIMIT:
+            drop_direct_checkpoint(scratch, key.hash)
     files = store_files(ledger, [result])[0]
     with ledger.begin() as connection:
         if campaign_id is not None:

@@ -96,6 +96,8 @@ MEASURED = "measured values in this ledger"
 REPEATABILITIES = {
     "molecule": "repeatability",
     "class": "repeatability of its class",
+    "simulation": "repeatability over replicas and blocks",
+    "relaxation": "repeatability of the relaxation",
     "fit": "with the error of the fit",
     MEAN: "standard error of the mean",
     WEIGHTED_MEAN: "standard error of the weighted mean",

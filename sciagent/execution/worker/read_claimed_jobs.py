@@ -7,11 +7,13 @@ instead of copied. The fence of an attempt is a number that grows with each clai
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,6 +68,33 @@ def attempt_folder(scratch: Path, evidence_key: str, fence: int) -> Path:
             if number < previous:
                 shutil.rmtree(home / f"fence-{number}", ignore_errors=True)
     return folder
+
+
+@contextmanager
+def direct_checkpoint(scratch: Path, evidence_key: str) -> Iterator[tuple[Path, ...]]:
+    """Yields the checkpoint folder of a run without a job, such as one of `sciagent calc`, which a later run under this
+    evidence key goes on from. Yields nothing while another process has it."""
+    home = _direct_home(scratch, evidence_key)
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield ()
+        else:
+            yield (home / "files",)
+
+
+def drop_direct_checkpoint(scratch: Path, evidence_key: str) -> None:
+    """Removes the checkpoint folder of runs without a job."""
+    home = _direct_home(scratch, evidence_key)
+    shutil.rmtree(home, ignore_errors=True)
+    with suppress(OSError):  # attempts of jobs lie there, too
+        home.parent.rmdir()
+
+
+def _direct_home(scratch: Path, evidence_key: str) -> Path:
+    return checkpoints_home(scratch, evidence_key) / "direct"
 
 
 def _link_or_copy(source: str, target: str) -> None:

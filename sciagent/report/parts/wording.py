@@ -302,8 +302,10 @@ def amounts(costs: Mapping[str, float], without: str = "") -> str:
 
 
 EXPLAINED_REPEATABILITY = {
-    "molecule": "over {words.repeats}, of each {words.one}, from its own conformers, repeated runs or relaxation",
+    "molecule": "over {words.repeats}, of each {words.one}, from its own conformers or repeated runs",
     "class": "over {words.repeats}, usual for such {words.many}, not computed for each",
+    "simulation": "over replicas of the simulation and blocks of time within them, of each {words.one}",
+    "relaxation": "of the relaxation: how far the cell may be from its minimum, of each {words.one}",
     "fit": "together with the leave-one-out error of the fit",
     None: "of the protocol",
 }
@@ -377,7 +379,8 @@ WORDS: tuple[tuple[str, str], ...] = (
     ("recall", "share of all hits among the candidates that were found; an estimate"),
     (
         "repeatability",
-        "the ± of a computed value, k = 1: how much it changes over conformer searches (crystals: starting structures)",
+        "the ± of a computed value, k = 1: how much it changes over conformer searches (crystals: starting structures; "
+        "dynamics: replicas and blocks of time)",
     ),
     ("rung", "one step of the ladder: a calculation with its settings, gate and limits"),
     (

@@ -28,9 +28,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence_keys_and_pooled_replicates import (
-    CLASS,
     ISOMER,
-    MOLECULE,
+    STATED_KINDS,
     UNCERTAINTY_KIND,
     EvidenceKey,
     isomer_from_diagnostics,
@@ -158,7 +157,7 @@ def _kinds(diagnostics: Mapping[str, Any]) -> list[tuple[str, str]]:
     stated = diagnostics.get(UNCERTAINTY_KIND)
     if not isinstance(stated, Mapping):
         return []
-    return sorted((storable(name), kind) for name, kind in stated.items() if kind in (MOLECULE, CLASS))
+    return sorted((storable(name), kind) for name, kind in stated.items() if kind in STATED_KINDS)
 
 
 def _isomer(diagnostics: Mapping[str, Any]) -> list[Any] | None:

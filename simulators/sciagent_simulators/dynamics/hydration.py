@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
+from sciagent.errors import SimulatorError
 from sciagent_simulators.dynamics.alchemical_solute import AlchemicalState, alchemical_system, reduced_potentials
 from sciagent_simulators.dynamics.box_of_liquid import PACKED_SHARE
 from sciagent_simulators.dynamics.chunks import (
@@ -160,12 +161,11 @@ class HydrationSimulation:
         centred = self.conformers - self.conformers.mean(axis=1, keepdims=True)
         width = 2 * float(np.linalg.norm(centred, axis=2).max())
         if width + IMAGE_GAP > self.protocol.edge:
-            raise failure(
-                Reason.TOO_LARGE,
+            detail = (
                 f"the solute is up to {width:.1f} angstrom wide, and should be {IMAGE_GAP:g} away from its periodic "
-                f"image: take a box of {math.ceil(width + IMAGE_GAP)}",
-                width=width,
+                f"image: take a box of {math.ceil(width + IMAGE_GAP)}"
             )
+            raise SimulatorError(Outcome.REFUSED, Reason.TOO_LARGE, detail, width=width)
 
     @cached_property
     def _packed_edge(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from sciagent.campaign.people.verify_calculate_and_add import calculate, rungs_f
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structures_of
 from sciagent.errors import SciagentError, UsageError
+from sciagent.execution.worker.read_claimed_jobs import scratch_of
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
 from sciagent.verification import verifier_registry
@@ -125,3 +127,15 @@ def test_the_safety_screen_stops_a_molecule_and_its_name_is_kept(local: Ledger, 
     with local.begin() as connection:
         (id_,) = candidates.enter(connection, [parse_molecule(answer.smiles)]).values()
         assert candidates.names_of(connection, [id_], ()) == {id_: {"imported.name": ("TNT",)}}
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_calculation_that_was_cut_short_goes_on_from_its_checkpoint(ledger: Ledger, tmp_path: Path) -> None:
+    rungs = rungs_for("bad.remote", {"steps": 8, "seconds": 0.3}, tmp_path)
+    short = [replace(rung, limits=replace(rung.limits, wall_seconds=1.5)) for rung in rungs]
+    checkpoints = scratch_of(ledger.artifacts) / "checkpoints"
+    [cut] = calculate(ledger, short, structures_of(["CCO"]))
+    assert cut.outcome == "timeout" and len(list(checkpoints.glob("*/direct/files/done"))) == 1
+    [whole] = calculate(ledger, rungs, structures_of(["CCO"]))
+    assert whole.outcome == "ok" and whole.core_seconds < 8 * 0.3
+    assert list(checkpoints.glob("*")) == []

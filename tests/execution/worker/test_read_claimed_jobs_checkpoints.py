@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.execution.worker.read_claimed_jobs import attempt_folder, checkpoints_home
+from sciagent.execution.worker.read_claimed_jobs import (
+    attempt_folder,
+    checkpoints_home,
+    direct_checkpoint,
+    drop_direct_checkpoint,
+)
 
 
 def test_an_attempt_begins_with_what_the_one_before_it_left(tmp_path: Path) -> None:
@@ -32,3 +37,17 @@ def test_a_file_that_nobody_may_write_is_linked_and_only_the_last_two_folders_st
     density.write_text("another attempt's")
     assert (third / "density").read_text() == "half way"
     assert sorted(each.name for each in home.iterdir()) == ["fence-2", "fence-3"]
+
+
+def test_one_run_without_a_job_has_the_checkpoint_at_a_time(tmp_path: Path) -> None:
+    with direct_checkpoint(tmp_path, "d" * 64) as first:
+        assert len(first) == 1
+        first[0].mkdir()
+        (first[0] / "density").write_text("half way")
+        with direct_checkpoint(tmp_path, "d" * 64) as second:
+            assert second == ()
+    with direct_checkpoint(tmp_path, "d" * 64) as later:
+        assert (later[0] / "density").read_text() == "half way"
+        (checkpoints_home(tmp_path, "d" * 64) / "fence-1").mkdir()
+        drop_direct_checkpoint(tmp_path, "d" * 64)
+    assert [each.name for each in checkpoints_home(tmp_path, "d" * 64).iterdir()] == ["fence-1"], "that of a job stays"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence_keys_and_pooled_replicates import MOLECULE, UNCERTAINTY_KIND
+from sciagent.domain.evidence_keys_and_pooled_replicates import SIMULATION, UNCERTAINTY_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import SOLVATION_ENERGY
 from sciagent.domain.units import factor_between
@@ -179,6 +179,6 @@ class MdHydration(MoleculeVerifier):
             "smallest_overlap": values.smallest_overlap,
             "independent_frames": values.samples,
             "waters": values.solvent_molecules,
-            UNCERTAINTY_KIND: {row.property: MOLECULE},
+            UNCERTAINTY_KIND: {row.property: SIMULATION},
         }
         return Finding(molecule.key, Outcome.OK, (row,), diagnostics=diagnostics)

@@ -4,7 +4,6 @@ of one molecule dissolved in water."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence_keys_and_pooled_replicates import MOLECULE, UNCERTAINTY_KIND, content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import SIMULATION, UNCERTAINTY_KIND, content_hash
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import DENSITY, SELF_DIFFUSION, VAPORISATION_ENTHALPY
 from sciagent.domain.quantities import Quantity
@@ -75,7 +74,6 @@ CONFORMERS = 10  # of the gas and of the packed boxes
 
 Observable = Literal["density", "vaporisation", "diffusion"]
 AtomChoice = Annotated[str, Field(min_length=1, max_length=200)]
-ELEMENT = re.compile(r"[A-Z][a-z]?")
 WATER_PLACES: Mapping[str, tuple[int, ...]] = {"O": (0,), "H": (1, 2)}
 """{element: its places among the atoms of water}."""
 
@@ -125,7 +123,7 @@ class LiquidSettings(Settings):
     @classmethod
     def _choices(cls, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
         for choice in (choice for pair in pairs for choice in pair):
-            if not ELEMENT.fullmatch(choice) and smarts_pattern(choice) is None:
+            if not is_element(choice) and smarts_pattern(choice) is None:
                 raise ValueError(f'"{choice}" is neither the symbol of an element nor a SMARTS pattern')
         return pairs
 
@@ -289,7 +287,7 @@ class MdLiquid(MoleculeVerifier):
             "independent_energies": values.liquid_energy.independent,
             "liquid_energy_kj_mol": values.liquid_energy.mean,
             "flow_angstrom2": values.flow,
-            UNCERTAINTY_KIND: {row.property: MOLECULE for row in rows},
+            UNCERTAINTY_KIND: {row.property: SIMULATION for row in rows},
         }
         missing = {f"{one}-{other}" for one, other in self.settings.rdf} - {name for name, _ in values.distributions}
         if missing:
@@ -350,10 +348,18 @@ def refusal_of_force_fields(candidate: Molecule, max_atoms: int) -> Refusal | No
     return None
 
 
+def is_element(text: str) -> bool:
+    """Returns whether a text is the symbol of an element."""
+    from rdkit import Chem
+
+    table = Chem.GetPeriodicTable()
+    return any(table.GetElementSymbol(number) == text for number in range(1, 119))
+
+
 def chosen_atoms(graph: Any, choice: str) -> tuple[int, ...]:
     """Returns the atoms of an RDKit molecule that are of an element or the first one in a match of a SMARTS pattern, in
     ascending order."""
-    if ELEMENT.fullmatch(choice):
+    if is_element(choice):
         return tuple(atom.GetIdx() for atom in graph.GetAtoms() if atom.GetSymbol() == choice)
     matches = graph.GetSubstructMatches(smarts_pattern(choice), uniquify=False, maxMatches=100_000)
     return tuple(sorted({match[0] for match in matches}))

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.conventional_cell_and_cif import conventional_cell
-from sciagent.domain.evidence_keys_and_pooled_replicates import MOLECULE, UNCERTAINTY_KIND, content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import SIMULATION, UNCERTAINTY_KIND, content_hash
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import NEIGHBOURS_KEPT, SELF_DIFFUSION, SITE_DISPLACEMENT
 from sciagent.domain.series import Series, SeriesAxis, curve_series
@@ -212,7 +212,7 @@ class MlffMd(ForceField):
             "mean_temperature_uncertainty": values.temperature.uncertainty,
             "thermal_energy_ev_per_atom": values.energy.mean,
             "relaxation_steps": relaxation.steps,
-            UNCERTAINTY_KIND: {row.property: MOLECULE for row in rows},
+            UNCERTAINTY_KIND: {row.property: SIMULATION for row in rows},
         }
         if self.settings.species is not None:
             diagnostics["atoms_that_left_their_sites"] = values.hops

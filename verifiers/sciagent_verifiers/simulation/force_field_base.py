@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.conventional_cell_and_cif import ConventionalCell, cif_of_cell, conventional_cell
 from sciagent.chemistry.crystals.layers_and_vacuum import VACUUM, part_in_vacuum, soft_vectors
-from sciagent.domain.evidence_keys_and_pooled_replicates import CLASS, MOLECULE, UNCERTAINTY_KIND
+from sciagent.domain.evidence_keys_and_pooled_replicates import CLASS, RELAXATION, UNCERTAINTY_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.verification.verifier_contract import (
     ArtifactFile,
@@ -296,7 +296,7 @@ class ForceField(Verifier[Crystal]):
             "space_group": space_group(structure),
             "space_group_before": crystal.space_group,
             **facts,
-            UNCERTAINTY_KIND: {row.property: CLASS if row.property in of_class else MOLECULE for row in rows},
+            UNCERTAINTY_KIND: {row.property: CLASS if row.property in of_class else RELAXATION for row in rows},
         }
         files = (ArtifactFile(path.name, os.fspath(path), CIF),)
         return Finding(crystal.key, Outcome.OK, rows, diagnostics=diagnostics, artifacts=files)
