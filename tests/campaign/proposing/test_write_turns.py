@@ -255,9 +255,9 @@ def by_client(ledger: Ledger, folder: Path, rungs: Any, patch: pytest.MonkeyPatc
     return built
 
 
-def by_rollouts(ledger: Ledger, folder: Path, rungs: Any, patch: pytest.MonkeyPatch) -> Built:
+def by_rollouts(ledger: Ledger, folder: Path, rungs: Any, patch: pytest.MonkeyPatch, standardise: str = "") -> Built:
     """Two groups of two episodes. Siblings propose the same candidate; one group breaks at a model that fails."""
-    built = opened(ledger, folder, SCREEN, more="")
+    built = opened(ledger, folder, SCREEN, more=standardise)
     lease = lease_of(built)
     screened(built, rungs, lease, turns=1)
     first_turns = [
@@ -305,3 +305,15 @@ def test_turns_leave_the_rows_that_are_recorded(
     if os.environ.get("SCIAGENT_RECORD"):
         file.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", encoding="utf-8")
     assert rows == json.loads(file.read_text(encoding="utf-8"))
+
+
+def test_rollouts_write_the_molecule_of_which_stereoisomers_are_proposed(
+    ledger: Ledger, tmp_path: Path, rungs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The edit of the last turn makes a molecule with undefined stereo; both stereoisomers are candidates."""
+    by_rollouts(ledger, tmp_path, rungs, monkeypatch, standardise=ISOMERS)
+    parent, c, p = t.candidate.alias(), t.candidate_parent.c, t.proposal.c
+    query = sa.select(parent.c.text, sa.func.count()).join(t.candidate_parent, c.parent_id == parent.c.id)
+    query = query.join(t.proposal, p.id == c.proposal_id).where(c.operation == "isomer", p.text == "CC(O)F")
+    with ledger.read() as connection:
+        assert [tuple(row) for row in connection.execute(query.group_by(parent.c.text))] == [("CC(O)F", 2)]
