@@ -69,6 +69,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/campaign/core/record_results_and_place.py",
         "sciagent/campaign/pricing/auditing.py",
         "sciagent/campaign/proposing/source_contract_and_scripts.py",
+        "sciagent/campaign/proposing/write_turns.py",
         "sciagent/rewards/reward_law.py",
         "sciagent/scheduling/law/stacked_laws_with_and_without_structure.py",
         "sciagent/scheduling/rules/priced.py",
@@ -132,7 +133,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
     "messages, tools and calls of language models": (
         "sciagent/agent",
         "sciagent/campaign/proposing/mcp_episode.py",
-        "sciagent/campaign/proposing/record_proposals.py",
+        "sciagent/campaign/proposing/campaign_workbench.py",
         "sciagent/domain/proposer_interfaces.py",
         "sciagent/training/environment",
         "sciagent/training/rollouts",

@@ -187,7 +187,7 @@ def test_python_has_names_and_units(ledger: Ledger) -> None:
 def test_an_agent_reads_the_goal_and_the_results_in_the_unit_and_predicts_in_it(ledger: Ledger, desk: Path) -> None:
     built = open_campaign_for_people(ledger, "desk")
     with Worker(built.scratch()) as worker:
-        bench = AgentWorkbench(built, worker, "agent", room=4, trajectory=0)
+        bench = AgentWorkbench(built, worker, room=4, trajectory=0)
         run = ToolContext(bench)
         assert "-8 ≤ solvation_free_energy ≤ -4 kcal/mol" in budget(run).text
         seen = inspect(run, "CCO").text

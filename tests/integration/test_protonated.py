@@ -11,7 +11,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
 from sciagent.campaign.people.import_values import import_file
-from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
+from sciagent.campaign.proposing.campaign_workbench import CampaignWorkbench
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.display_units import Column
@@ -96,7 +96,7 @@ def test_states_keep_names_and_tell_their_origin(built: Built, tmp_path: Path) -
     refused = explain_named(built.ledger, "broken one", "blood")
     assert isinstance(refused, RefusedText) and [each.text for each in refused.refused] == ["C1CC"]
     with Worker(tmp_path) as worker:
-        bench = CampaignWorkbench(built, worker, "test")
+        bench = CampaignWorkbench(built, worker)
         assert bench.known(parse_molecule("CC(=O)O")) and not bench.known(parse_molecule("CCC(=O)O"))
 
 

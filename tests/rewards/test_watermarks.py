@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from sciagent.campaign.proposing.campaign_workbench import CampaignWorkbench
+from sciagent.campaign.proposing.write_turns import MadeTurn, TurnWriter
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.show_and_compare_versions import ShownRewards, show
-from sciagent.store.campaign_state import candidate_standings, note_and_take_watermarks, proposer_trajectories
+from sciagent.store.campaign_state import candidate_standings, note_and_take_watermarks
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -120,8 +123,10 @@ def test_what_was_being_written_when_a_watermark_was_taken_is_below_it_at_once_o
     made = rewarded(ledger, tmp_path)
     made.episode(1, [["CCO"]])
     table = getattr(t, kind)
+    no_rungs: Any = None
+    turn = MadeTurn(1, NewTurn(1, {}, [], [], {}, "tiny"), CampaignWorkbench(made.built, no_rungs))
     writes = {
-        "turn": lambda connection: proposer_trajectories.write_turn(connection, 1, NewTurn(1, {}, [], [], {}, "tiny")),
+        "turn": lambda connection: TurnWriter(made.built, "test").write(connection, [turn]),
         "decision": lambda connection: candidate_standings.decide(connection, made.built.row.id, [DECISION]),
         "calibration": lambda connection: note_and_take_watermarks.write_fits(
             connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}}

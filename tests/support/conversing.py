@@ -22,6 +22,7 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies_and_roles
 from sciagent.store.results import candidates
+from sciagent.store.results.evidence import read_watermark
 from tests.support.campaigns import write_campaign
 from tests.support.rewarded import DFT, XTB, Rewarded
 
@@ -100,7 +101,7 @@ class Conversing(Rewarded):
                     sampled,
                     **more,
                 )
-                turn_id = proposer_trajectories.write_turn(connection, trajectory, new)
+                turn_id = proposer_trajectories.write_turn(connection, trajectory, new, read_watermark(connection))
                 for text in texts:
                     if text in proposed:
                         self._propose(connection, turn_id, text, ids[proposed[text].key])

@@ -90,7 +90,8 @@ class Maker:
             if script:
                 opened = {"proposer": "evolve", "settings": {}, "seed": 1}
                 trajectory = trajectories.open_(connection, self.row.id, 0, **opened)
-                self.turn = trajectories.write_turn(connection, trajectory, NewTurn(3, {}, [], [], {}, "evolve"))
+                turn = NewTurn(3, {}, [], [], {}, "evolve")
+                self.turn = trajectories.write_turn(connection, trajectory, turn, evidence.read_watermark(connection))
         self.ids: list[int] = []
 
     def enter(self, smiles: tuple[str, ...], **proposal: Any) -> None:

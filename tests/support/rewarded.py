@@ -130,7 +130,9 @@ class Rewarded:
                     proposer_trajectories.SampledRow({"role": "assistant"}),
                     policy_id=policy_id,
                 )
-                turn_id = proposer_trajectories.write_turn(connection, trajectory, new)
+                turn_id = proposer_trajectories.write_turn(
+                    connection, trajectory, new, evidence.read_watermark(connection)
+                )
                 for smiles in turn:
                     status = "duplicate" if smiles in seen else "new"
                     expected = (predicted or {}).get(smiles)

@@ -13,6 +13,7 @@ from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn, SampledRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import reservations_and_bookings
+from sciagent.store.results.evidence import read_watermark
 from tests.support.reported import GFN2, PBE0, Maker, gap
 
 LIMITS = {"kind": "llm", "turns": 8, "tokens": 4096, "context": 8192}
@@ -60,7 +61,7 @@ class Talker(Maker):
             said = [to_json(Message("tool", seen, name=tool[:64]))]
             why = None if tokens else NO_TOKENS
             new = NewTurn(number, {}, calls, said, cost, policy, row, untrainable=why)
-            self.turn = proposer_trajectories.write_turn(connection, trajectory, new)
+            self.turn = proposer_trajectories.write_turn(connection, trajectory, new, read_watermark(connection))
             reservations_and_bookings.book_many(
                 connection, [reservations_and_bookings.Bill(self.row.id, None, None, cost)]
             )

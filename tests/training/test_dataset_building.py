@@ -14,7 +14,7 @@ from sciagent.agent.turns_to_token_rows import CONTEXT, recorded_calls
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.store.campaign_state import proposer_trajectories
+from sciagent.store.campaign_state import note_and_take_watermarks, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.command_answers import BuiltDataset
@@ -144,7 +144,8 @@ def test_a_turn_that_is_being_written_is_in_a_data_set_whenever_that_is_built(ma
         [trajectory] = [id_ for number, id_ in _trajectories(connection) if number == 1]
     with ThreadPoolExecutor(1) as pool:
         with made.ledger.begin() as connection:
-            proposer_trajectories.write_turn(connection, trajectory, NewTurn(2, {}, [], [], {}, "tiny"))
+            watermark = note_and_take_watermarks.note(connection, made.built.row.id)
+            proposer_trajectories.write_turn(connection, trajectory, NewTurn(2, {}, [], [], {}, "tiny"), watermark)
             first = pool.submit(built_set, made, "rows", tmp_path / "first")
             wait([first], timeout=0.5)
         built, rows = first.result(timeout=60)

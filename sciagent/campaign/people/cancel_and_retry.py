@@ -20,8 +20,8 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built, Buil
 from sciagent.campaign.core.record_results_and_place import Settling, set_pending, settle, settle_again
 from sciagent.campaign.core.verdicts_and_places import place
 from sciagent.campaign.people.verify_calculate_and_add import BATCH
-from sciagent.campaign.proposing.record_proposals import log_if_blocked, reuse_decision, write_direct_results
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, answer_at_once
+from sciagent.campaign.proposing.write_turns import log_if_blocked, reuse_decision, write_direct_results
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
 from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.proposer_interfaces import ProposalIn

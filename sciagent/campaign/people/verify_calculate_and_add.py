@@ -43,7 +43,8 @@ from sciagent.campaign.file.proposers import ScreenSpec
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.campaign.people.find_candidate import FoundCandidate
-from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
+from sciagent.campaign.proposing.campaign_workbench import CampaignWorkbench
+from sciagent.campaign.proposing.write_turns import TurnWriter
 from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
@@ -342,7 +343,7 @@ class PersonalProposals:
 
     def __init__(self, built: Built, worker: Worker, given: Iterable[ProposalIn]) -> None:
         self._built = built
-        self._bench = CampaignWorkbench(built, worker, new_owner())
+        self._bench = CampaignWorkbench(built, worker)
         proposals = iter(given)
         while batch := list(islice(proposals, BATCH)):
             self._bench.propose(batch)
@@ -360,7 +361,7 @@ class PersonalProposals:
         campaign_id = self._built.row.id
         entries = self._bench.entries
         answers = [entry.out() for entry in entries]  # one for each candidate of a structure
-        self._bench.commit(connection, None)
+        TurnWriter(self._built, new_owner()).write_proposals(connection, [self._bench])
         ids = candidates.ids_of(connection, self.keys)
         for key in self.keys:
             directives.write(connection, campaign_id, Verb.ADD, who, why, candidate_id=ids[key])

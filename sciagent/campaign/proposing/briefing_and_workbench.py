@@ -21,13 +21,13 @@ from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import open_within
+from sciagent.campaign.proposing.campaign_workbench import CampaignWorkbench
 from sciagent.campaign.proposing.law_filter import LawFilter
 from sciagent.campaign.proposing.prediction_scores import in_canonical, latest_scores
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
-from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
-from sciagent.domain.cost_and_budget import RESOURCE_UNITS
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS, Cost
 from sciagent.domain.display_units import chosen_unit_of, in_chosen_units, window_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.proposer_interfaces import FILTERED, HELD_WORDS, ProposalIn, ProposalOut
@@ -337,7 +337,6 @@ class AgentWorkbench(CampaignWorkbench):
         self,
         built: Built,
         worker: Runs,
-        owner: str,
         *,
         room: int,
         trajectory: int,
@@ -346,14 +345,13 @@ class AgentWorkbench(CampaignWorkbench):
     ) -> None:
         """room: number of proposals that the workbench accepts; more are refused, for the reason `full`. Proposals that
         the filter drops take no room, up to the number of which `room` would go on. trajectory: id of the episode."""
-        super().__init__(built, worker, owner, law_filter)
+        super().__init__(built, worker, law_filter)
         self._room = room
         self._room_filtered = 0 if law_filter is None else law_filter.most_dropped(room)
         self.filter_core_seconds = 0.0
         """Computing time of the filter in this turn, in core-seconds."""
         self._full = full
         self._trajectory = trajectory
-        self._notes: list[str] = []
 
     def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]:
         return [self._refused_by_gate(proposal) or self._propose_one(proposal) for proposal in proposals]
@@ -382,7 +380,7 @@ class AgentWorkbench(CampaignWorkbench):
         if self._filter is not None:
             core_seconds = self._filter.core_seconds - began
             self.filter_core_seconds += core_seconds
-            self.charge(core_seconds)
+            self.charged += Cost(core_seconds=core_seconds)
         if entry.status == FILTERED and self._room_filtered > 0:
             self._room_filtered -= 1
         else:
@@ -454,10 +452,4 @@ class AgentWorkbench(CampaignWorkbench):
         return goal(self._built)
 
     def note(self, text: str) -> None:
-        self._notes.append(text)
-
-    def commit(self, connection: Connection, turn_id: int | None) -> None:
-        super().commit(connection, turn_id)
-        for text in self._notes:
-            note = {"text": text[:MAX_NOTE], "trajectory": self._trajectory}
-            campaigns.log_event(connection, self._built.row.id, "note", note)
+        self.events.append(("note", {"text": text[:MAX_NOTE], "trajectory": self._trajectory}))

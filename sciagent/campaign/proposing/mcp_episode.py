@@ -16,8 +16,10 @@ from sciagent.agent.tools.toolbox import Toolbox, call_record
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, prepare
 from sciagent.campaign.proposing import briefing_and_workbench
 from sciagent.campaign.proposing.briefing_and_workbench import FULL_TURN, NONE_LEFT, AgentWorkbench
+from sciagent.campaign.proposing.campaign_workbench import CampaignWorkbench
 from sciagent.campaign.proposing.law_filter import filter_of_one_by_one
 from sciagent.campaign.proposing.source_contract_and_scripts import next_episode, turn_seed
+from sciagent.campaign.proposing.write_turns import MadeTurn, TurnWriter
 from sciagent.store.campaign_state import campaigns, note_and_take_watermarks, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.learning import policies_and_roles
@@ -35,7 +37,7 @@ class McpEpisode:
     def __init__(self, built: Built, client: str) -> None:
         self._built = built
         self._client = client[:MAX_CLIENT]
-        self._owner = campaigns.new_owner()
+        self._writer = TurnWriter(built, campaigns.new_owner())
         self._offered = tools_of(built.subject)
         self._tools = Registry(self._offered)
         self._turns = 0  # number of turns so far
@@ -85,7 +87,7 @@ class McpEpisode:
             full = FULL_TURN if left >= MAX_PROPOSALS else NONE_LEFT
             room = min(MAX_PROPOSALS, int(left))
             bench = AgentWorkbench(
-                built, self._worker, self._owner, room=room, trajectory=self._number, full=full, law_filter=self._filter
+                built, self._worker, room=room, trajectory=self._number, full=full, law_filter=self._filter
             )
             seed = turn_seed(built, self._number, number)
             observation = self._tools.call(
@@ -100,7 +102,7 @@ class McpEpisode:
                     observation = Observation(ok=False, text=f"error: {NONE_LEFT} by others meanwhile")
                 calls = [call_record(name, text, observation)]
                 observations = [to_json(Message("tool", observation.text, name=name[:MAX_TOOL]))]
-                new = NewTurn(
+                row = NewTurn(
                     number,
                     cursor={},  # the client keeps its own state
                     calls=calls,
@@ -110,8 +112,7 @@ class McpEpisode:
                     asked=asked,
                     tool_set_id=self._tool_set_id,
                 )
-                turn_id = proposer_trajectories.write_turn(connection, self._id, new)
-                if not is_too_late:
-                    bench.commit(connection, turn_id)
+                written = CampaignWorkbench(built, self._worker) if is_too_late else bench  # an empty one if too late
+                self._writer.write(connection, [MadeTurn(self._id, row, written)])
             self._turns += 1
             return observation

@@ -23,7 +23,7 @@ from sciagent.agent.messages_sampling_and_policy_client import (
     shared_prefix,
     to_json,
 )
-from sciagent.agent.tools.toolbox import Toolbox
+from sciagent.agent.tools.toolbox import Toolbox, ToolResults
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing_and_workbench
@@ -36,13 +36,12 @@ from sciagent.campaign.proposing.source_contract_and_scripts import (
     next_episode,
     turn_seed,
 )
+from sciagent.campaign.proposing.write_turns import MadeTurn, TurnWriter
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.safe_text_and_durations import storable
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.campaign_state.proposer_trajectories import NewTurn, SampledRow
-from sciagent.store.job_queue import reservations_and_bookings
-from sciagent.store.job_queue.reservations_and_bookings import Bill
+from sciagent.store.campaign_state.proposer_trajectories import Asked, NewTurn, SampledRow
 from sciagent.store.learning import policies_and_roles
 from sciagent.verification.sandbox.host import Worker
 
@@ -75,6 +74,7 @@ class ModelSource:
     ) -> None:
         self._built = built
         self._lease = lease
+        self._writer = TurnWriter(built, lease.owner, lease)
         self._worker = worker
         self._slot = slot
         self._spec = spec
@@ -252,58 +252,38 @@ class ModelSource:
         room = min(limit, self._spec.batch)
         full = NONE_LEFT if room < self._spec.batch and built.spec.budget.proposals is not None else FULL_TURN
         bench = AgentWorkbench(
-            built,
-            self._worker,
-            self._lease.owner,
-            room=room,
-            trajectory=episode.number,
-            full=full,
-            law_filter=self._filter,
+            built, self._worker, room=room, trajectory=episode.number, full=full, law_filter=self._filter
         )
+        self._log_refused(bench, sampled)
         seed = turn_seed(built, episode.number, number)
         answer = self._tools.run(sampled.message, bench, seed, fetched=answered.fetched, numbered=episode.numbered)
-        # before `observe`, after which `held` and the seed of the sampling are those of the next turn
-        row = sampled_row(sampled, episode.held, self._sampling(episode))
-        episode.observe(sampled, answer.messages, answer.numbered)
+        row = answered_turn(
+            episode,
+            sampled,
+            answer,
+            bench,
+            sampling=self._sampling(episode),
+            asked=answered.asked,
+            tool_set_id=self._tool_set_id,
+            policy_id=self._policy_id(sampled.policy),
+            untrainable=sampled.untrainable,
+        )
         ended = "finished by the model" if answer.finished else episode.ended
-        observations = [to_json(message) for message in answer.messages]
-        n_tokens = sampled.prompt_tokens + sampled.output_tokens
-        cost = Cost(llm_tokens=float(n_tokens), core_seconds=sampled.core_seconds)
-        policy_id = self._policy_id(sampled.policy)
         with built.ledger.begin() as connection:
-            campaigns.check_driver(connection, self._lease)
-            self._log_refused(connection, sampled)
-            new = NewTurn(
-                number,
-                cursor=episode.cursor,
-                calls=answer.calls,
-                observations=observations,
-                cost=bench.cost + cost,
-                policy_version=sampled.policy,
-                sampled=row,
-                asked=answered.asked,
-                tool_set_id=self._tool_set_id,
-                policy_id=policy_id,
-                untrainable=sampled.untrainable,
-            )
-            turn_id = proposer_trajectories.write_turn(connection, self._trajectory_ids[episode.number], new)
-            reservations_and_bookings.book_many(
-                connection, [Bill(built.row.id, rung_id=None, attempt_id=None, cost=cost)]
-            )
+            self._writer.write(connection, [MadeTurn(self._trajectory_ids[episode.number], row, bench)])
             if ended is None:
                 self._idle.append(episode)
             else:
                 proposer_trajectories.end(connection, self._trajectory_ids.pop(episode.number), ended)
-            bench.commit(connection, turn_id)
-        return TurnResult(bench.n_proposals, bench.cost + cost, bench.is_barren, bench.filter_core_seconds)
+        return TurnResult(bench.n_proposals, bench.cost, bench.is_barren, bench.filter_core_seconds)
 
-    def _log_refused(self, connection: Connection, sampled: Sampled) -> None:
+    def _log_refused(self, bench: AgentWorkbench, sampled: Sampled) -> None:
         """Logs an event for each option that the server refused for the first time."""
         for option, words in sampled.refused.items():
             if option not in self._refused:
                 self._refused.add(option)
                 payload = {"model": sampled.policy, "option": option, "why": words}
-                campaigns.log_event(connection, self._built.row.id, campaigns.OPTION_REFUSED, payload)
+                bench.events.append((campaigns.OPTION_REFUSED, payload))
 
     def _policy_id(self, served: str) -> int:
         """Returns the ledger's id of the model that answered. served: its name in the answer."""
@@ -316,6 +296,42 @@ class ModelSource:
         if self._foreign is not None:
             self._foreign.close()  # first, since the sampling threads wait for it
         self._asking.close()
+
+
+def answered_turn(
+    episode: Episode,
+    sampled: Sampled,
+    results: ToolResults,
+    bench: AgentWorkbench,
+    *,
+    sampling: Sampling | None,
+    asked: Asked | None,
+    tool_set_id: int,
+    policy_id: int,
+    untrainable: str | None,
+) -> NewTurn:
+    """Adds an answer to its episode, which may end it, and its cost to the bench; returns the row of the turn.
+
+    sampling: as in `sampled_row`.
+    """
+    number = len(episode.turns)
+    row = sampled_row(sampled, episode.held, sampling)  # before `observe`, after which `held` is that of the next turn
+    episode.observe(sampled, results.messages, results.numbered)
+    tokens = float(sampled.prompt_tokens + sampled.output_tokens)
+    bench.charged += Cost(llm_tokens=tokens, core_seconds=sampled.core_seconds)
+    return NewTurn(
+        number,
+        cursor=episode.cursor,
+        calls=results.calls,
+        observations=[to_json(message) for message in results.messages],
+        cost=bench.cost,
+        policy_version=sampled.policy,
+        sampled=row,
+        asked=asked,
+        tool_set_id=tool_set_id,
+        policy_id=policy_id,
+        untrainable=untrainable,
+    )
 
 
 def sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling | None) -> SampledRow:

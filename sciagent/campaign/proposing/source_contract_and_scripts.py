@@ -17,12 +17,13 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.proposers.list_proposers import SEED
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LawSearchSpec, LlmSpec, OneProposerSpec
+from sciagent.campaign.proposing.campaign_workbench import CampaignWorkbench
 from sciagent.campaign.proposing.law_filter import MOST_ASKED, filter_of_batches
-from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
+from sciagent.campaign.proposing.write_turns import MadeTurn, TurnWriter
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.proposer_interfaces import Turn
-from sciagent.store.campaign_state import campaigns, proposer_trajectories
+from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.views import campaign_counts_and_remarks
@@ -110,7 +111,7 @@ class ScriptSource:
         self, built: Built, connection: Connection, lease: DriverLease, worker: Worker, slot: ProposerSlot
     ) -> None:
         self._built = built
-        self._lease = lease
+        self._writer = TurnWriter(built, lease.owner, lease)
         self._worker = worker
         self._slot = slot
         self._proposer = built.make_script(slot.spec)
@@ -136,7 +137,7 @@ class ScriptSource:
     def take(self, limit: int) -> TurnResult | None:
         built = self._built
         number = self._number + 1
-        bench = CampaignWorkbench(built, self._worker, self._lease.owner, self._filter)
+        bench = CampaignWorkbench(built, self._worker, self._filter)
         with built.ledger.read() as connection:
             asked = proposer_trajectories.asked_now(connection)
         seed = turn_seed(built, self._slot.number, number)
@@ -149,13 +150,11 @@ class ScriptSource:
         if cursor is None:
             return None
         own_core_seconds = time.thread_time() - began
-        bench.charge(own_core_seconds)
+        bench.charged += Cost(core_seconds=own_core_seconds)
+        proposer = self._proposer.name
+        row = NewTurn(number, cursor, bench.calls, bench.observations, bench.cost, proposer, asked=asked)
         with built.ledger.begin() as connection:
-            campaigns.check_driver(connection, self._lease)
-            proposer = self._proposer.name
-            new_turn = NewTurn(number, cursor, bench.calls, bench.observations, bench.cost, proposer, asked=asked)
-            turn_id = proposer_trajectories.write_turn(connection, self._trajectory_id, new_turn)
-            bench.commit(connection, turn_id)
+            self._writer.write(connection, [MadeTurn(self._trajectory_id, row, bench)])
         self._number = number
         self._cursor = cursor
         self._may_be_seeding = any(entry.given.operation == SEED for entry in bench.entries)

@@ -41,15 +41,6 @@ def note(connection: Connection, campaign_id: int) -> int:
     return read_watermark(connection)
 
 
-def note_of_trajectory(connection: Connection, trajectory_id: int) -> int:
-    """Locks the campaign of a trajectory, and returns the present watermark as `note` does."""
-    trajectory = t.trajectory.c
-    query = sa.select(t.campaign.c.id).join(t.trajectory, trajectory.campaign_id == t.campaign.c.id)
-    query = query.where(trajectory.id == trajectory_id)
-    connection.execute(query.with_for_update(key_share=True, of=t.campaign))
-    return read_watermark(connection)
-
-
 def wait_for_earlier_writers(connection: Connection, campaign_ids: Iterable[int]) -> None:
     """Waits until each transaction that noted an earlier watermark is committed or rolled back.
 

@@ -12,7 +12,6 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.proposer_interfaces import FILTERED
 from sciagent.inputs.environment_variables import code_version
-from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.engine import db_now
@@ -205,14 +204,11 @@ def turns(connection: Connection, trajectory_id: int) -> list[Any]:
     return list(connection.execute(query).mappings())
 
 
-def write_turn(connection: Connection, trajectory_id: int, new: NewTurn, watermark: int | None = None) -> int:
+def write_turn(connection: Connection, trajectory_id: int, new: NewTurn, watermark: int) -> int:
     """Write a turn; returns its id.
 
-    watermark: as `note_and_take_watermarks.note` returned it in this transaction; None: it is noted here, which takes
-    longer for many turns.
+    watermark: as `note_and_take_watermarks.note` returned it in this transaction.
     """
-    if watermark is None:
-        watermark = note_and_take_watermarks.note_of_trajectory(connection, trajectory_id)
     values: dict[str, Any] = {"trajectory_id": trajectory_id, "at": db_now(connection), "watermark": watermark}
     values |= vars(new) | {"policy_version": new.policy_version[:200]}
     del values["sampled"], values["asked"]  # they are no columns; their fields are

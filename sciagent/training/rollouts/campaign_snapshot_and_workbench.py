@@ -292,16 +292,16 @@ class SnapshotBench(AgentWorkbench):
         room: int,
         trajectory: int,
     ) -> None:
-        super().__init__(built, worker, owner="", room=room, trajectory=trajectory)
+        super().__init__(built, worker, room=room, trajectory=trajectory)
         self._rungs = rungs
         self._snapshot = snapshot
         self._memory = memory
 
     @property
     def cost(self) -> Cost:
-        """Cost of the fast and inline rungs on the turn's candidates. An episode is charged for a candidate also if
-        another one has paid for it, so that its cost does not depend on other episodes."""
-        return sum((entry.charged for entry in self._entries), Cost())
+        """`charged`, and the cost of the fast and inline rungs on the turn's candidates. An episode is charged for a
+        candidate also if another one has paid for it, so that its cost does not depend on other episodes."""
+        return sum((entry.charged for entry in self._entries), self.charged)
 
     def best(self, n: int) -> list[KnownCandidate]:
         ranked = [*self._snapshot.board, *self._memory.ranked(self._snapshot.seq)]

@@ -1,42 +1,32 @@
 """Runs groups of rollouts in lock-step: all episodes are asked, then all their fast rungs run, then all turns are
-written, in one transaction. After a kill the ledger has the whole step or nothing of it.
-
-`RolloutRunner` takes the steps. `StepWriter` writes the proposals of a step, and the results of their fast rungs.
-"""
+written, in one transaction. After a kill the ledger has the whole step or nothing of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled, Sampling, to_json
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.agent.tools.toolbox import Toolbox, ToolResults
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec
-from sciagent.campaign.proposing.model_source import sampled_row
-from sciagent.campaign.proposing.record_proposals import CampaignWorkbench, FreshCandidate
-from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs
+from sciagent.campaign.proposing.model_source import answered_turn
+from sciagent.campaign.proposing.rungs_on_unwritten_proposals import Runs
+from sciagent.campaign.proposing.write_turns import MadeTurn, TurnWriter
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.policy_identity import SCRIPT
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import (
-    campaigns,
-    candidate_standings,
-    note_and_take_watermarks,
-    proposer_trajectories,
-)
+from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.campaign_state.proposer_trajectories import NOT_SAMPLED, NOT_SAMPLED_HERE, Asked, NewTurn
-from sciagent.store.job_queue import reservations_and_bookings
-from sciagent.store.job_queue.reservations_and_bookings import Bill
+from sciagent.store.campaign_state.proposer_trajectories import NOT_SAMPLED, NOT_SAMPLED_HERE, Asked
 from sciagent.store.learning import policies_and_roles
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.rollout_groups import GroupRow
-from sciagent.store.results import candidates
 from sciagent.training.rollouts.campaign_snapshot_and_workbench import SnapshotBench, stored
 from sciagent.training.rollouts.open_and_resume_groups import (
     Group,
@@ -54,46 +44,6 @@ from sciagent.training.rollouts.tool_calls_across_episodes import FastRungs
 MAX_REASON_LENGTH = 1000  # characters of the reason for which an episode ended
 
 
-class StepWriter(CampaignWorkbench):
-    """Writes the proposals of all turns of a step. The turns are in the ledger already.
-
-    Siblings may propose the same candidate: both proposals are `new`, since each is the first of its episode. The
-    candidate enters the campaign once, as the proposal of the first sibling. The ledger gets no novelty of the
-    proposals, since novelty would depend on the siblings.
-    """
-
-    def __init__(self, built: Built, worker: Runs, owner: str, entries: Sequence[BenchEntry]) -> None:
-        super().__init__(built, worker, owner)
-        self._entries = list(entries)
-
-    def write(self, connection: Connection) -> None:
-        """Writes candidates, proposals, evidence of fast rungs, standings and spend. The caller drives the campaign."""
-        # proposals whose text is a candidate
-        parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
-        by_key = {candidate.key: candidate for _, candidate in parsed}
-        old_ids = candidates.ids_of(connection, by_key)
-        ids = candidates.enter(connection, by_key.values())
-        described = dict(self._described_candidates([entry for entry, _ in parsed]))
-        # the ledger has the families of old candidates already
-        families = {ids[key]: features.family_hash for key, features in described.items() if key not in old_ids}
-        candidates.write_families(connection, families)
-        aliases = [(ids[candidate.key], entry.given.text) for entry, candidate in parsed if entry.given.text]
-        candidates.enter_aliases(connection, aliases)
-        members = candidate_standings.members(connection, self._built.row.id, list(ids.values()))
-        proposed = self._write_proposals(connection, ids)
-        self._write_parents(connection, proposed)
-        self._write_results(connection, _first_proposals(proposed, members), ids)
-
-
-def _first_proposals(proposed: Sequence[FreshCandidate], members: set[int]) -> list[FreshCandidate]:
-    """Returns the first proposal of each candidate that is new to the campaign. members: ids of its candidates."""
-    first: dict[int, FreshCandidate] = {}
-    for candidate in proposed:
-        if candidate.id not in members:
-            first.setdefault(candidate.id, candidate)
-    return list(first.values())
-
-
 class StepResult(NamedTuple):
     """The results of one step of all episodes."""
 
@@ -102,21 +52,6 @@ class StepResult(NamedTuple):
     new: int
     """Number of proposals that were new to their episode and its snapshot."""
     cost: Cost
-
-
-class _Turn(NamedTuple):
-    """A turn of one episode, which is not written yet."""
-
-    group: Group
-    sibling: Sibling
-    sampled: Sampled
-    sampling: Sampling | None
-    """None for an answer that was sampled elsewhere."""
-    asked: Asked
-    """The moment at which the episode was asked."""
-    bench: SnapshotBench
-    answer: ToolResults
-    """The answers of the tools to the calls."""
 
 
 class NextTurn(NamedTuple):
@@ -137,21 +72,19 @@ class CarriedOut(NamedTuple):
     groups: Sequence[Group]
     going: Sequence[Sibling]
     """The episodes that were asked. The turn may have ended some of them."""
-    made: Sequence[_Turn]
+    turns: Sequence[MadeTurn]
     """The turns of the episodes that were answered."""
-    rows: Sequence[tuple[NewTurn, Cost]]
-    """For each turn of `made`, its row for the ledger and the cost of sampling it."""
 
     @property
     def result(self) -> StepResult:
         """The numbers of turns and proposals, and their cost."""
-        proposals = [entry for turn in self.made for entry in turn.bench.entries]
+        proposals = [entry for turn in self.turns for entry in turn.bench.entries]
         n_new = sum(1 for entry in proposals if entry.status == "new")
-        cost = sum((sampling_cost for _, sampling_cost in self.rows), Cost())
+        cost = sum((turn.bench.charged for turn in self.turns), Cost())
         for entry in proposals:
             for _, rung_result in entry.computed:
                 cost = cost + rung_result.actual
-        return StepResult(len(self.made), len(proposals), n_new, cost)
+        return StepResult(len(self.turns), len(proposals), n_new, cost)
 
 
 class RolloutRunner:
@@ -166,6 +99,7 @@ class RolloutRunner:
             raise UsageError(f"rollouts call no MCP servers ({', '.join(spec.mcp)}): their answers cannot be frozen")
         self._built = built
         self._lease = lease
+        self._writer = TurnWriter(built, lease.owner, lease, are_siblings=True)
         self._worker = worker
         self._policy = policy
         self._spec = spec
@@ -285,7 +219,7 @@ class RolloutRunner:
 
         answers: for each episode of `going`, with the settings of sampling and the moment at which it was asked.
         """
-        turns = []
+        answered = []
         tool_runs = []
         for (group, sibling), (sampled, sampling, asked) in zip(going, answers, strict=True):
             if isinstance(sampled, PolicyError):
@@ -293,14 +227,14 @@ class RolloutRunner:
                 group.fault = group.fault or f"episode {sibling.number}: {sibling.ended}"
                 continue
             bench = self._bench(group, sibling)
-            turns.append((group, sibling, sampled, sampling, asked, bench))
+            answered.append((group, sibling, sampled, sampling, asked, bench))
             seed = self._seed(group, sibling)
             numbered = sibling.episode.numbered
             tool_runs.append(partial(self._tools.run, sampled.message, bench, seed, numbered=numbered))
         tool_results = self._rungs.run_all(tool_runs)
-        made = [_Turn(*turn, results) for turn, results in zip(turns, tool_results, strict=True)]
-        rows = [self._row(turn) for turn in made]  # changes the episodes in memory; the ledger gets them by `write`
-        return CarriedOut(groups, [sibling for _, sibling in going], made, rows)
+        # changes the episodes in memory; the ledger gets them by `write`
+        turns = [self._made(*answer, results) for answer, results in zip(answered, tool_results, strict=True)]
+        return CarriedOut(groups, [sibling for _, sibling in going], turns)
 
     def _write_step(self, done: CarriedOut) -> StepResult:
         """Writes a step in one transaction; returns its result."""
@@ -344,52 +278,48 @@ class RolloutRunner:
         )
 
     def write(self, connection: Connection, done: CarriedOut) -> None:
-        """Writes the turns. Raises StaleLeaseError if another process drives the campaign now."""
-        campaigns.check_driver(connection, self._lease)
-        watermark = note_and_take_watermarks.note(connection, self._built.row.id)  # of the rows that are written here
-        for turn, (row, cost) in zip(done.made, done.rows, strict=True):
-            turn_id = proposer_trajectories.write_turn(connection, turn.sibling.id, row, watermark)
-            for entry in turn.bench.entries:
-                entry.turn_id = turn_id
-            # the bill of a turn belongs to no rung and to no attempt of a job
-            bill = Bill(campaign_id=self._built.row.id, rung_id=None, attempt_id=None, cost=cost)
-            reservations_and_bookings.book_many(connection, [bill])
+        """Writes the turns, and ends the episodes and groups that end by them.
+
+        Raises StaleLeaseError if another process drives the campaign now.
+        """
+        self._writer.write(connection, done.turns)
         for sibling in done.going:
             if sibling.ended is not None:
                 proposer_trajectories.end(connection, sibling.id, sibling.ended)
         for group in done.groups:
             self._close(connection, group)
-        entries = [entry for turn in done.made for entry in turn.bench.entries]
-        StepWriter(self._built, self._worker, self._lease.owner, entries).write(connection)
 
-    def _row(self, turn: _Turn) -> tuple[NewTurn, Cost]:
-        """Adds a turn to its episode, which may end it; returns the row of the turn and the cost of sampling."""
-        group, sibling, sampled, sampling, asked, bench, answer = turn
-        episode = sibling.episode
-        number = len(sibling.episode.turns)
-        row = sampled_row(sampled, episode.held, sampling)
+    def _made(
+        self,
+        group: Group,
+        sibling: Sibling,
+        sampled: Sampled,
+        sampling: Sampling | None,
+        asked: Asked,
+        bench: SnapshotBench,
+        results: ToolResults,
+    ) -> MadeTurn:
+        """Adds a turn to its episode, which may end it, and returns the turn.
+
+        sampling: None for an answer that was sampled elsewhere. asked: the moment at which the episode was asked.
+        results: the answers of the tools to the calls.
+        """
         own_proposals = bench.learned()
-        episode.observe(sampled, answer.messages, answer.numbered)
         sibling.memory.extend(own_proposals)
-        sibling.ended = "finished by the model" if answer.finished else episode.ended
-        policy_id = self._policy_id(group, sampled.policy)
-        tokens = float(sampled.prompt_tokens + sampled.output_tokens)
-        sampling_cost = Cost(llm_tokens=tokens, core_seconds=sampled.core_seconds)
-        cursor: dict[str, Any] = {**episode.cursor, "proposed": stored(own_proposals)}
-        new_turn = NewTurn(
-            number=number,
-            cursor=cursor,
-            calls=answer.calls,
-            observations=[to_json(message) for message in answer.messages],
-            cost=bench.cost + sampling_cost,
-            policy_version=sampled.policy,
-            sampled=row,
+        row = answered_turn(
+            sibling.episode,
+            sampled,
+            results,
+            bench,
+            sampling=sampling,
             asked=asked,
             tool_set_id=self._pins.tool_set_id,
-            policy_id=policy_id,
+            policy_id=self._policy_id(group, sampled.policy),
             untrainable=self._untrainable(sampled, sampling),
         )
-        return new_turn, sampling_cost
+        sibling.ended = "finished by the model" if results.finished else sibling.episode.ended
+        row = replace(row, cursor={**row.cursor, "proposed": stored(own_proposals)})
+        return MadeTurn(sibling.id, row, bench)
 
     def _untrainable(self, sampled: Sampled, sampling: Sampling | None) -> str | None:
         """Returns why no policy gradient may use the turn; None if one may."""

@@ -1,4 +1,4 @@
-"""An opened campaign, and a process for its fast rung, the safety screen."""
+"""An opened campaign, a process for its fast rung, the safety screen, and how proposals are written without a turn."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.campaign.proposing.campaign_workbench import CampaignWorkbench
+from sciagent.campaign.proposing.write_turns import TurnWriter
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import Worker
 
@@ -38,3 +40,8 @@ def built(ledger: Ledger, tmp_path: Path) -> Built:
 def worker(built: Built) -> Iterator[Worker]:
     with Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast]) as started:
         yield started
+
+
+def commit(built: Built, bench: CampaignWorkbench) -> None:
+    with built.ledger.begin() as connection:
+        TurnWriter(built, "test").write_proposals(connection, [bench])

@@ -19,7 +19,7 @@ from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import Worker
-from tests.campaign.proposing.opened import TEXT, built, worker
+from tests.campaign.proposing.opened import TEXT, built, commit, worker
 
 __all__ = ["built", "worker"]
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -48,7 +48,7 @@ def test_what_is_left_names_each_limit_that_can_end_the_campaign(ledger: Ledger,
 
 
 def test_an_amendment_is_told_by_a_workbench_from_before(built: Built, worker: Worker, tmp_path: Path) -> None:
-    bench = AgentWorkbench(built, worker, "test", room=3, trajectory=1)
+    bench = AgentWorkbench(built, worker, room=3, trajectory=1)
     assert bench.left()["proposals"] == 9.0
     bench.propose([ProposalIn("CCO")])
     assert bench.left()["proposals"] == 8.0, "it is proposed, though not in the ledger yet"
@@ -58,10 +58,9 @@ def test_an_amendment_is_told_by_a_workbench_from_before(built: Built, worker: W
 
 
 def test_nothing_is_bred_from_a_vetoed_candidate(built: Built, worker: Worker) -> None:
-    bench = AgentWorkbench(built, worker, "test", room=3, trajectory=1)
+    bench = AgentWorkbench(built, worker, room=3, trajectory=1)
     [entered] = bench.propose([ProposalIn("CCO")])
-    with built.ledger.begin() as connection:
-        bench.commit(connection, None)
+    commit(built, bench)
     candidate = built.subject.read("CCO")
     assert bench.barred(candidate) is None
     with built.ledger.read() as connection:
@@ -77,12 +76,11 @@ def test_a_digest_holds_the_classes_the_refusals_and_the_notes(built: Built, wor
             briefing_and_workbench.remaining_budget_text(briefing_and_workbench.remaining_budget(connection, built))
             == "core_seconds: 50 s; proposals: 9"
         )
-    bench = AgentWorkbench(built, worker, "test", room=3, trajectory=1)
+    bench = AgentWorkbench(built, worker, room=3, trajectory=1)
     answers = bench.propose([ProposalIn(text) for text in ("CCO", "C((", "CCN", "CCC")])
     assert answers[-1].reason == "too_many"
     bench.note("alcohols are fine")
-    with built.ledger.begin() as connection:
-        bench.commit(connection, None)
+    commit(built, bench)
     with built.ledger.read() as connection:
         digest = briefing_and_workbench.digest(connection, built)
         assert 0 < briefing_and_workbench.remaining_budget(connection, built)["core_seconds"] < 50

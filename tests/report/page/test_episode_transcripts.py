@@ -8,6 +8,7 @@ from sciagent.report.page import episode_transcripts
 from sciagent.report.page.html_page import write_episodes
 from sciagent.store.campaign_state import proposer_trajectories as trajectories
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.results.evidence import read_watermark
 from tests.report.page.test_html_page import HOSTILE, hostile_elements
 from tests.support.pages import Parsed, rendered
 from tests.support.reported import Maker
@@ -112,7 +113,7 @@ def test_turns_of_odd_shape_are_shown_all_the_same(own_ledger: Ledger, tmp_path:
         id_ = trajectories.open_(connection, made.row.id, 1, proposer="mcp", settings={"client": "desk"}, seed=1)
         calls = [{"tool": "propose", "arguments": "[1, 2"}, {"tool": "best", "arguments": {"n": 3}}]
         new = trajectories.NewTurn(0, {}, calls, [{"status": "new"}], {}, "desk")
-        trajectories.write_turn(connection, id_, new)
+        trajectories.write_turn(connection, id_, new, read_watermark(connection))
     _, [shown] = selected(made)
     [turn] = shown.turns
     assert [(c.name, c.arguments, c.seen) for c in turn.calls] == [("propose", "[1, 2", ""), ("best", "n: 3", "")]

@@ -24,7 +24,7 @@ def test_a_trajectory_goes_on_from_its_last_turn_until_it_ends(ledger: Ledger) -
         for number in range(2):
             sampled = SampledRow({"content": "hello"}, output_ids=[1, 2]) if number else None
             turn = NewTurn(number, {"at": number}, [], [], {"llm_tokens": 5.0}, "model", sampled)
-            proposer_trajectories.write_turn(connection, first, turn)
+            proposer_trajectories.write_turn(connection, first, turn, watermark=0)
         assert proposer_trajectories.last_turn(connection, first) == (1, {"at": 1})
         turns = proposer_trajectories.turns(connection, first)
         assert [turn["output_ids"] for turn in turns] == [None, [1, 2]]
@@ -53,7 +53,7 @@ def test_a_turn_says_what_could_be_known_and_whether_it_may_be_trained(ledger: L
         drawn = {"output_ids": [1], "logprobs": [-0.5], "behaviour": [-0.25]}
         for number, why in enumerate((None, "no reason")):
             new = NewTurn(number, {}, [], [], {}, "m@1", SampledRow(**drawn), asked=asked, untrainable=why)
-            proposer_trajectories.write_turn(connection, id_, new)
+            proposer_trajectories.write_turn(connection, id_, new, evidence.read_watermark(connection))
         first, second = proposer_trajectories.turns(connection, id_)
         assert (first["asked_watermark"], first["watermark"]) == (asked.watermark, asked.watermark + 5)
         assert first["behaviour"] == [-0.25] and first["asked_at"] == asked.at

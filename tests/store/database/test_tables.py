@@ -128,7 +128,7 @@ def learn(connection: sa.Connection, campaign_id: int) -> None:
     opened = {"proposer": "m", "settings": {}, "seed": 1, "purpose": "rollout", "group_id": group_id, "sibling": 0}
     trajectory_id = proposer_trajectories.open_(connection, campaign_id, 0, **opened)
     new = proposer_trajectories.NewTurn(0, {}, [], [], {}, "m@1", tool_set_id=tools, policy_id=policy)
-    turn_id = proposer_trajectories.write_turn(connection, trajectory_id, new)
+    turn_id = proposer_trajectories.write_turn(connection, trajectory_id, new, watermark=0)
     given = {"campaign_id": campaign_id, "turn_id": turn_id, "status": "refused", "text": "?", "at": now}
     connection.execute(t.proposal.insert().values(given))
     spec_id = connection.execute(t.reward_spec.insert().values(hash="1" * 64, spec={})).inserted_primary_key[0]

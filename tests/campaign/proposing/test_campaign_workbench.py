@@ -12,7 +12,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.people.find_candidate import resolve
-from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
+from sciagent.campaign.proposing.campaign_workbench import CampaignWorkbench
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.errors import UsageError
@@ -21,7 +21,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.candidates import names_of
 from sciagent.store.views.campaign_counts_and_remarks import counts
 from sciagent.verification.sandbox.host import Worker
-from tests.campaign.proposing.opened import TEXT, built, worker
+from tests.campaign.proposing.opened import TEXT, built, commit, worker
 
 __all__ = ["built", "worker"]
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -32,13 +32,8 @@ def rows(built: Built, table: sa.Table) -> list[Any]:
         return list(connection.execute(sa.select(table)).mappings())
 
 
-def commit(built: Built, bench: CampaignWorkbench) -> None:
-    with built.ledger.begin() as connection:
-        bench.commit(connection, None)
-
-
 def test_a_candidate_is_new_once_and_what_cannot_be_read_is_refused(built: Built, worker: Worker) -> None:
-    bench = CampaignWorkbench(built, worker, "test")
+    bench = CampaignWorkbench(built, worker)
     answers = bench.propose([ProposalIn(text) for text in ("CCO", "OCC", "C((")])
     assert [answer.status for answer in answers] == ["new", "duplicate", "refused"]
     assert answers[0].standing and answers[0].key == answers[1].key and answers[2].reason == "unparsable"
@@ -51,7 +46,7 @@ def test_a_candidate_is_new_once_and_what_cannot_be_read_is_refused(built: Built
 
 
 def test_a_candidate_that_came_between_is_a_duplicate(built: Built, worker: Worker) -> None:
-    first, second = (CampaignWorkbench(built, worker, "test") for _ in range(2))
+    first, second = (CampaignWorkbench(built, worker) for _ in range(2))
     for bench in (first, second):
         assert bench.propose([ProposalIn("CCO")])[0].status == "new"
     commit(built, first)
@@ -61,7 +56,7 @@ def test_a_candidate_that_came_between_is_a_duplicate(built: Built, worker: Work
 
 
 def test_a_child_is_written_with_its_known_parents(built: Built, worker: Worker) -> None:
-    bench = CampaignWorkbench(built, worker, "test")
+    bench = CampaignWorkbench(built, worker)
     bench.propose(
         [
             ProposalIn("CCO"),
@@ -84,11 +79,11 @@ def opened(ledger: Ledger, folder: Path, key: str) -> Built:
 def test_each_stereoisomer_of_a_text_is_a_candidate_whose_parent_is_the_text(ledger: Ledger, tmp_path: Path) -> None:
     made = opened(ledger, tmp_path, "standardise: {stereo: enumerate, most: 3}")
     with Worker(made.scratch(), preload=[rung.verifier.name for rung in made.fast]) as started:
-        bench = CampaignWorkbench(made, started, "test")
+        bench = CampaignWorkbench(made, started)
         texts = [ProposalIn("CC=CC#N", names={"id": "A"}), ProposalIn("CC(Cl)C(C)Br"), ProposalIn("CCO")]
         answers = bench.propose(texts)
         commit(made, bench)
-        again = CampaignWorkbench(made, started, "test")
+        again = CampaignWorkbench(made, started)
         assert [answer.status for answer in again.propose(texts)] == ["duplicate"] * 3
     assert [answer.status for answer in answers] == ["new"] * 3, "one answer for each text"
     assert answers[0].candidate == "C/C=C/C#N"
@@ -114,7 +109,7 @@ def test_each_stereoisomer_of_a_text_is_a_candidate_whose_parent_is_the_text(led
 def test_the_row_of_a_salt_keeps_its_name_and_what_was_removed(ledger: Ledger, tmp_path: Path) -> None:
     made = opened(ledger, tmp_path, "standardise: parent")
     with Worker(made.scratch(), preload=[rung.verifier.name for rung in made.fast]) as started:
-        bench = CampaignWorkbench(made, started, "test")
+        bench = CampaignWorkbench(made, started)
         bench.propose([ProposalIn("CCN.Cl", names={"id": "salt"}), ProposalIn("CCN", names={"id": "base"})])
     commit(made, bench)
     [member] = rows(made, t.campaign_candidate)
