@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -156,8 +159,11 @@ def opening(
     return Message("system", system), Message("user", "\n\n".join(parts))
 
 
-TRIES = 5  # attempts per question
+TRIES = 5  # attempts per question at a server that does not limit its requests
 FIRST_PAUSE = 1.0  # seconds before the second attempt; each later pause is twice as long
+LONGEST_PAUSE = 60.0  # seconds; a server may ask for a longer one
+MAX_STATED_WAIT = 86400.0  # seconds; a longer wait is stated as this one
+PATIENCE = 900.0  # seconds after which a question is given up while the server limits its requests
 
 
 class ModelAnswer(NamedTuple):
@@ -174,6 +180,15 @@ class ModelAnswer(NamedTuple):
     """When the question was asked."""
 
 
+class RequestLimit(NamedTuple):
+    """A time for which a server takes no more requests."""
+
+    until: datetime
+    """When the next request is sent."""
+    why: str
+    """The server's words."""
+
+
 def sample_patiently(
     policy: PolicyClient,
     messages: Sequence[Message],
@@ -181,19 +196,34 @@ def sample_patiently(
     sampling: Sampling,
     *,
     stop: threading.Event,
+    limited: Callable[[RequestLimit], None] = lambda limit: None,
 ) -> Sampled:
-    """Samples an answer, and asks again after a failure that may pass, TRIES times at most. stop: ends the waiting.
-    Raises PolicyError."""
+    """Samples an answer, and asks again after a failure that may pass: for PATIENCE while the server limits its
+    requests, and TRIES times at most after other failures. The pause is the one that the server asks for.
+
+    stop: ends the waiting. limited: is told each wait for a limit. Raises PolicyError.
+    """
+    give_up = time.monotonic() + PATIENCE
     pause = FIRST_PAUSE
-    for tries_left in reversed(range(TRIES)):
+    tries_left = TRIES
+    while True:
         try:
             return policy.sample(messages, tools, sampling)
         except PolicyError as error:
+            wait = pause if error.after is None else max(error.after, FIRST_PAUSE)
+            if not error.is_limit:
+                tries_left -= 1
             if not error.retry or not tries_left:
                 raise
-        if stop.wait(pause):
+            if error.is_limit:
+                until = datetime.now(UTC) + timedelta(seconds=min(wait, MAX_STATED_WAIT))
+                if time.monotonic() + wait > give_up:
+                    fault = f"{error} (limited until {until:%H:%M} UTC, and asked for {PATIENCE / 60:g} min at most)"
+                    raise PolicyError(fault) from error
+                limited(RequestLimit(until, str(error)))
+        if stop.wait(wait):
             break
-        pause *= 2
+        pause = min(2 * pause, LONGEST_PAUSE)
     raise PolicyError("stopped while it waited to ask again")
 
 
@@ -215,6 +245,7 @@ class Asking:
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="episode")
         self._answers: queue.SimpleQueue[ModelAnswer] = queue.SimpleQueue()
         self._stop = threading.Event()
+        self._limits: queue.SimpleQueue[RequestLimit] = queue.SimpleQueue()
         self.unanswered = 0
         """Number of questions whose answers have not been taken yet."""
 
@@ -235,13 +266,25 @@ class Asking:
         asked: Asked | None,
     ) -> None:
         try:
-            sampled = sample_patiently(self.policy, messages, tools, sampling, stop=self._stop)
+            sampled = sample_patiently(self.policy, messages, tools, sampling, stop=self._stop, limited=self._limited)
             fetched = self._fetch(sampled.message)
             self._answers.put(ModelAnswer(episode, sampled, fault="", fetched=fetched, asked=asked))
         except BaseException as error:  # noqa: BLE001  an answer must come, or the driver would wait for ever
             fault = str(error) if isinstance(error, PolicyError) else f"{type(error).__name__}: {error}"
             self._answers.put(ModelAnswer(episode, sampled=None, fault=fault[:MAX_FAULT], asked=asked))
         self._bell.set()
+
+    def _limited(self, limit: RequestLimit) -> None:
+        self._limits.put(limit)
+        self._bell.set()
+
+    def new_limit(self) -> RequestLimit | None:
+        """Returns the one of the limits since the last call that lasts longest; None if there was none."""
+        limits = list[RequestLimit]()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                limits.append(self._limits.get_nowait())
+        return max(limits, default=None)
 
     def is_ready(self) -> bool:
         """Returns whether an answer has arrived."""

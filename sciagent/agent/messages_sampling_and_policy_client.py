@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -136,10 +137,21 @@ class Sampled:
     seconds: float
     """Elapsed time, in seconds."""
     core_seconds: float = 0.0
+    cached_tokens: int | None = None
+    """Number of prompt tokens that the server had in its cache; None if it does not say."""
+    reasoning_tokens: int | None = None
+    """Number of output tokens that were thinking; None if the server does not say."""
     grammar: bool = False
     """Whether a schema restricted the answer or its calls."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Words with which the server refused options of the request, by option; these options were left out."""
+
+    @property
+    def cut_at(self) -> int | None:
+        """Number of tokens at which the answer was cut off; None if it was not, or if the number is unknown."""
+        if self.finish != "length":
+            return None
+        return self.output_tokens or None
 
     @property
     def untrainable(self) -> str | None:
@@ -161,11 +173,14 @@ def from_json(fields: Mapping[str, Any]) -> Message:
 
 
 class PolicyError(Exception):
-    """The model could not answer. retry: whether another attempt may help."""
+    """The model could not answer. retry: whether another attempt may help. is_limit: whether the server limits its
+    requests for a time. after: seconds that the server asks to wait; None if it does not say."""
 
-    def __init__(self, message: str, retry: bool = False) -> None:
+    def __init__(self, message: str, retry: bool = False, is_limit: bool = False, after: float | None = None) -> None:
         super().__init__(message)
         self.retry = retry
+        self.is_limit = is_limit
+        self.after = after
 
 
 class PolicyClient(Protocol):
@@ -212,9 +227,19 @@ def to_openai(message: Message) -> Mapping[str, Any]:
         sent["content"] = f"{OPEN}{thinking}{CLOSE}{content}"
     if message.calls:
         sent["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _sent_arguments(call)}}
             for call in message.calls
         ]
     if message.role == "tool":
         sent["tool_call_id"] = message.call_id
     return sent
+
+
+def _sent_arguments(call: ToolCall) -> str:
+    """Returns the arguments of an earlier call as they are sent: `{}` for those that are no JSON object, which servers
+    refuse. The reply to the call states the fault."""
+    try:
+        arguments = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return "{}"
+    return call.arguments if isinstance(arguments, dict) else "{}"

@@ -21,6 +21,7 @@ class ChatServer:
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
         self.respond: Respond = lambda body, n: (200, answer("done"))
+        self.headers: dict[str, str] = {}  # further headers of each answer
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -32,6 +33,8 @@ class ChatServer:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(whole) + (status == 299)))
+                for name, value in outer.headers.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(whole)  # of 299 one byte is missing, and the connection is closed
 

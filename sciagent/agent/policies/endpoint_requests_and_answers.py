@@ -16,6 +16,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence, Set
 from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
 from sciagent.agent.messages_sampling_and_policy_client import (
@@ -111,7 +113,18 @@ def sampled_of(
         prompt_tokens = prompt_tokens or len(tokens.prompt_ids)
         output_tokens = output_tokens or len(tokens.output_ids)
     policy = (_text(answer.get("model")) or name)[:200]
-    return Sampled(message, finish, tokens, policy, prompt_tokens, output_tokens, seconds, grammar=grammar)
+    return Sampled(
+        message,
+        finish,
+        tokens,
+        policy,
+        prompt_tokens,
+        output_tokens,
+        seconds,
+        cached_tokens=_detail_count(usage, "prompt_tokens_details", "cached_tokens"),
+        reasoning_tokens=_detail_count(usage, "completion_tokens_details", "reasoning_tokens"),
+        grammar=grammar,
+    )
 
 
 def _message(given: Mapping[str, Any]) -> Message:
@@ -245,9 +258,17 @@ def _token_count(value: object) -> int:
     return value if type(value) is int and 0 <= value <= MAX_COUNT else 0
 
 
+def _detail_count(usage: Mapping[str, Any], group: str, name: str) -> int | None:
+    """Returns a number of tokens from the details of a usage; None if the server states none."""
+    details = usage.get(group)
+    if not isinstance(details, dict) or type(details.get(name)) is not int:
+        return None
+    return _token_count(details[name])
+
+
 CLOSING_SECONDS = 5.0  # longest wait for open requests to end
 MAX_ANSWER_MB = 32  # a token takes about 200 bytes with its log-probability: 160,000 tokens
-# options without which a server can be asked as well; the first one that an error names is left out
+# options without which a server can be asked as well; the first one that an error names is left out, and no other
 OPTIONAL = (
     "top_p",
     "temperature",
@@ -261,10 +282,13 @@ OPTIONAL = (
     "return_token_ids",
     "logprobs",
 )
+LIMITING = (429, 503)  # statuses of a server that asks for a wait
 TOKEN_OPTIONS = ("return_token_ids", "logprobs")  # each is of no use without the other
 SHAPING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")  # they change what tokens are drawn from
+_LOG_PROBABILITIES = re.compile(r"\blog[ -]?prob(s|abilit(y|ies))\b", re.IGNORECASE)
 _UNSUPPORTED = re.compile(
-    r"\b(unsupported|unknown|unrecognized|unexpected|deprecated|extra_forbidden|not (supported|permitted|allowed))\b",
+    r"\b(unsupported(_parameter)?|unknown|unrecognized|unexpected|deprecated|extra_forbidden"
+    r"|not (supported|permitted|allowed))\b",
     re.IGNORECASE,
 )
 
@@ -412,10 +436,11 @@ class EndpointPolicy:
             except openai.APIStatusError as error:
                 status = error.status_code
                 message = self._strike(_words(error))
-                option = _refused_option(status, message, _options(adapted), refused)
+                parameters = _parameters(error.body)
+                option = _refused_option(status, message, parameters, _options(adapted), refused)
                 if option is None:
-                    may_pass = status in (408, 409, 429) or status >= 500
-                    raise PolicyError(f"{self.name} answered {status}: {message[:300]}", retry=may_pass) from error
+                    fault = f"{self.name} answered {status}: {message[:300]}"
+                    raise _status_fault(fault, status, error) from error
                 refused[option] = storable(message)[:300]
             except openai.APIConnectionError as error:
                 cause = self._strike(str(error.__cause__ or error))[:300]
@@ -487,21 +512,75 @@ def _words(error: Any) -> str:
     return f"{message} - {json.dumps(error.body, ensure_ascii=False)[:2000]}"
 
 
-def _refused_option(status: int, message: str, sent: Set[str], refused: Collection[str]) -> str | None:
-    """Returns an option that the server probably refused, and that a request can do without; None if there is none.
+def _status_fault(fault: str, status: int, error: Any) -> PolicyError:
+    """Returns the error for an answer with an error status. fault: its words."""
+    # a used-up account answers 429 as well, but no wait helps
+    is_unpaid = "insufficient_quota" in (error.code, error.type)
+    may_pass = (status in (408, 409, 429) or status >= 500) and not is_unpaid
+    is_limit = status in LIMITING and may_pass
+    after = _wait_of(error.response.headers, datetime.now(UTC)) if is_limit else None
+    return PolicyError(fault, retry=may_pass, is_limit=is_limit, after=after)
 
+
+def _wait_of(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Returns the seconds that a server asks to wait: by `retry-after-ms`, or by `Retry-After` in seconds or as a date;
+    None if it states no such time."""
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        with contextlib.suppress(ValueError):
+            seconds = float(headers.get(name, "")) * unit
+            if math.isfinite(seconds) and seconds >= 0:
+                return seconds
+    with contextlib.suppress(ValueError, OverflowError):
+        date = parsedate_to_datetime(headers.get("retry-after", ""))
+        if date.tzinfo is None:
+            date = date.replace(tzinfo=UTC)
+        return max((date - now).total_seconds(), 0.0)
+    return None
+
+
+def _refused_option(
+    status: int, message: str, parameters: Sequence[str], sent: Set[str], refused: Collection[str]
+) -> str | None:
+    """Returns the option that the server refused by name, and that a request can do without; None if there is none.
+
+    parameters: names that the error gives to the parameter at fault; where there are any, the message is not searched.
     sent: names of the options in the request. refused: options that were refused before.
     """
     if status not in (400, 422):
         return None
+
+    def is_named(option: str) -> bool:
+        if parameters:
+            return option in parameters
+        if option == "logprobs" and _LOG_PROBABILITIES.search(message):
+            return True
+        return re.search(rf"\b{option}\b", message) is not None
+
     # other errors name max_tokens, too, such as the error for a prompt that is too long
-    if "max_tokens" not in refused and "max_tokens" in message and _UNSUPPORTED.search(message):
+    if "max_tokens" not in refused and is_named("max_tokens") and _UNSUPPORTED.search(message):
         return "max_tokens"
     for option in OPTIONAL:
-        if option in sent and option not in refused and re.search(rf"\b{option}\b", message):
+        if option in sent and option not in refused and is_named(option):
             return "logprobs" if option in TOKEN_OPTIONS else option
-    # the error names no option: many servers refuse log-probabilities
-    return "logprobs" if "logprobs" not in refused else None
+    return None
+
+
+def _parameters(body: object) -> list[str]:
+    """Returns the names that the body of an error gives to the parameter at fault: the parts of OpenAI's `param`, such
+    as `tools[0].function.strict`, or of the first `loc` of FastAPI. Empty if it gives none."""
+    if not isinstance(body, dict):
+        return []
+    # the client of OpenAI hands over what is below `error`
+    error = body["error"] if isinstance(body.get("error"), dict) else body
+    parameter = error.get("param")
+    if isinstance(parameter, str) and parameter.strip():
+        return re.findall(r"\w+", parameter[:500])
+    details = error.get("detail")
+    first = details[0] if isinstance(details, list) and details else None
+    places = first.get("loc") if isinstance(first, dict) else None
+    if not isinstance(places, list):
+        return []
+    return [place for place in places if isinstance(place, str) and place != "body"]
 
 
 def _marked(sampled: Sampled, refused: Mapping[str, str]) -> Sampled:

@@ -177,12 +177,15 @@ class Toolbox:
         seed: int,
         fetched: Mapping[int, Observation] | None = None,
         numbered: Sequence[str] = (),
+        cut_at: int | None = None,
     ) -> ToolResults:
         """Carries out the calls of an answer in order, until a call ends the episode. Calls within the thinking are
-        ignored. fetched: the result of `fetch` for the same answer. numbered: the candidates shown so far, from #1."""
+        ignored. fetched: the result of `fetch` for the same answer. numbered: the candidates shown so far, from #1.
+        cut_at: number of tokens at which the answer was cut off; None if it was not. The model is told so."""
         calls = self._calls(message)
+        cut = "" if cut_at is None else f"Your answer was cut at {cut_at} tokens; write a shorter one. "
         if not calls:
-            reply = f"Nothing was called. Call one of the tools: {', '.join(self._registry.names)}."
+            reply = f"{cut}Nothing was called. Call one of the tools: {', '.join(self._registry.names)}."
             return ToolResults(calls=(), messages=(Message("user", reply),), finished=False)
         records = list[Mapping[str, Any]]()
         replies = list[Message]()
@@ -212,6 +215,8 @@ class Toolbox:
             finished = observation.ended
             if finished:
                 break
+        if cut and not finished:
+            replies.append(Message("user", cut.strip()))
         newly_numbered = known[len(numbered) :]
         return ToolResults(records, tuple(replies), finished, tuple(newly_numbered))
 

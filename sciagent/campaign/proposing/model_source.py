@@ -110,6 +110,7 @@ class ModelSource:
         self._idle = list[Episode]()  # episodes that wait to be asked
         self._trajectory_ids = dict[int, int]()  # ledger ids by the episode's number
         self._faults = 0  # number of successive failed episodes
+        self._is_in_trouble = False  # whether a limit or a failure was logged since the last answer
         self._refused: set[str] = set()  # options of requests that the server refused and that were logged
         for row in proposer_trajectories.running_trajectories(connection, built.row.id):
             is_of_this_proposer = row.settings.get("name", "") == slot.name
@@ -146,6 +147,7 @@ class ModelSource:
         return bool(self._idle) or self._asking.is_ready()
 
     def prepare(self) -> bool:
+        self._log_limit()
         if self._seeds is not None or self._faults >= MAX_FAULTS:
             return True
         while self._idle:
@@ -153,6 +155,22 @@ class ModelSource:
         while self._asking.unanswered < self._spec.episodes:
             self._ask_model(self._opened_episode())
         return self._asking.is_ready()
+
+    def _log_limit(self) -> None:
+        """Logs that the server takes no more requests for a time, if it has said so since the last call."""
+        limit = self._asking.new_limit()
+        if limit is None:
+            return
+        self._is_in_trouble = True
+        payload = {"model": self._name, "until": limit.until.isoformat(), "why": storable(limit.why)[:MAX_FAULT_TEXT]}
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            campaigns.log_event(connection, self._built.row.id, campaigns.MODEL_LIMITED, payload)
+
+    @property
+    def _name(self) -> str:
+        """The name of the proposer, or of its model if it has none."""
+        return self._slot.name or self._asking.policy.name
 
     @property
     def _must_call(self) -> bool:
@@ -198,7 +216,6 @@ class ModelSource:
                 many=built.subject.words.many,
             )
             seed = turn_seed(built, number, 0)
-            name = self._slot.name or self._asking.policy.name
             numbered = briefing_and_workbench.numbered_notations(connection, built)
             settings = {
                 **self._slot.settings(),
@@ -210,7 +227,7 @@ class ModelSource:
                 built.row.id,
                 number,
                 settings=settings,
-                proposer=name,
+                proposer=self._name,
                 seed=seed,
                 policy_version=self._asking.policy.name,
             )
@@ -234,10 +251,12 @@ class ModelSource:
     def _failed(self, answered: ModelAnswer) -> TurnResult:
         """Ends an episode in which the model failed; its proposals are kept."""
         self._faults += 1
+        self._is_in_trouble = True
         with self._built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            payload = {"trajectory": answered.episode.number, "why": answered.fault}
-            campaigns.log_event(connection, self._built.row.id, "model_failed", payload)
+            why = storable(answered.fault)
+            payload = {"model": self._name, "trajectory": answered.episode.number, "why": why}
+            campaigns.log_event(connection, self._built.row.id, campaigns.MODEL_FAILED, payload)
             trajectory_id = self._trajectory_ids.pop(answered.episode.number)
             proposer_trajectories.end(connection, trajectory_id, f"the model failed: {answered.fault}")
         if self._faults >= MAX_FAULTS:
@@ -256,7 +275,12 @@ class ModelSource:
         )
         self._log_refused(bench, sampled)
         seed = turn_seed(built, episode.number, number)
-        answer = self._tools.run(sampled.message, bench, seed, fetched=answered.fetched, numbered=episode.numbered)
+        if self._is_in_trouble:
+            self._is_in_trouble = False
+            bench.events.append((campaigns.MODEL_ANSWERS, {"model": self._name}))
+        answer = self._tools.run(
+            sampled.message, bench, seed, fetched=answered.fetched, numbered=episode.numbered, cut_at=sampled.cut_at
+        )
         row = answered_turn(
             episode,
             sampled,
@@ -353,6 +377,10 @@ def sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling | No
         "output_tokens": sampled.output_tokens,
         "seconds": sampled.seconds,
     }
+    if sampled.cached_tokens is not None:
+        used["cached_tokens"] = sampled.cached_tokens
+    if sampled.reasoning_tokens is not None:
+        used["reasoning_tokens"] = sampled.reasoning_tokens
     message = to_json(sampled.message)
     tokens = sampled.tokens
     if tokens is None:

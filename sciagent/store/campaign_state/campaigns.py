@@ -440,6 +440,10 @@ def wake(connection: Connection, campaign_id: int, at: datetime | None = None) -
 AMBIGUOUS_STATE = "ambiguous_protonation"  # the protonation state of candidates at the campaign's pH is ambiguous
 NO_STATE = "not_protonated"  # no protonation state of candidates at the campaign's pH was found
 FORMS_LEFT_OUT = "forms_left_out"  # molecules have more stereoisomers or tautomers than become candidates
+MAX_MODEL_EVENTS = 50  # latest events of models in which a failure is sought
+MODEL_LIMITED = "model_limited"  # a model's server takes no more requests for a time
+MODEL_FAILED = "model_failed"  # a model did not answer a question
+MODEL_ANSWERS = "model_answers"  # a model answers again after one of these two
 OPTION_REFUSED = "option_refused"  # a model's server refused an option of the requests
 
 
@@ -466,8 +470,33 @@ def last_payload(connection: Connection, campaign_id: int, kind: str) -> Mapping
 
 
 def trouble(connection: Connection, campaign_id: int) -> str | None:
-    """The reason why no dispatcher starts the campaign, or its jobs do not reach the cluster; None without one."""
-    return _refusal(connection, campaign_id) or slurm_warning(connection, campaign_id)
+    """The reason why no dispatcher starts the campaign, its jobs do not reach the cluster, or the model of its running
+    proposer does not answer; None without one."""
+    warning = _refusal(connection, campaign_id) or slurm_warning(connection, campaign_id)
+    return warning or _model_warning(connection, campaign_id)
+
+
+def _model_warning(connection: Connection, campaign_id: int) -> str | None:
+    """Why the last question to a model of a running campaign has no answer; None if each model answers."""
+    e = t.event.c
+    state = connection.execute(sa.select(t.campaign.c.state).where(t.campaign.c.id == campaign_id)).scalar()
+    if state != CampaignState.RUNNING:
+        return None
+    kinds = [MODEL_LIMITED, MODEL_FAILED, MODEL_ANSWERS, "driver_started"]
+    query = sa.select(e.kind, e.payload).where(e.campaign_id == campaign_id, e.kind.in_(kinds))
+    answering = set[str]()
+    for kind, payload in connection.execute(query.order_by(e.id.desc()).limit(MAX_MODEL_EVENTS)):
+        if kind == "driver_started":
+            break
+        model = str(payload.get("model", ""))
+        if kind == MODEL_ANSWERS:
+            answering.add(model)
+        elif model not in answering:
+            if kind == MODEL_FAILED:
+                return f"the model {model} failed: {payload['why']}"
+            until = datetime.fromisoformat(payload["until"])
+            return f"the model {model} is limited until {until:%H:%M} UTC: {payload['why']}"
+    return None
 
 
 def _refusal(connection: Connection, campaign_id: int) -> str | None:

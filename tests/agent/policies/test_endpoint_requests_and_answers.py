@@ -127,7 +127,7 @@ def test_half_of_the_tokens_is_none(server: ChatServer, policy: EndpointPolicy) 
 
 def test_a_server_without_token_ids_is_asked_without(server: ChatServer, policy: EndpointPolicy) -> None:
     server.respond = lambda body, n: (
-        (400, {"error": {"message": "unknown"}}) if "logprobs" in body else (200, answer("x"))
+        (400, {"error": {"message": "Log probabilities are not served"}}) if "logprobs" in body else (200, answer("x"))
     )
     assert policy.sample(ASKED, [], Sampling()).message.content == "x"
     assert policy.sample(ASKED, [], Sampling()).message.content == "x"
@@ -323,6 +323,89 @@ def test_a_server_that_refuses_everything_is_left_with_its_words(server: ChatSer
     server.respond = lambda body, n: (200, answer("x"))
     assert policy.sample(ASKED, [], Sampling(seed=3)).refused == {}
     assert {"top_p", "temperature", "seed", "logprobs", "max_tokens"} <= {*server.bodies[-1]}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "Invalid request"},
+        {"message": "A temperature of 41 is in no message", "param": "messages[1].content"},
+        {"message": "Invalid schema; see top_p and temperature", "param": "tools[0].function.parameters"},
+        {"message": "use /v1/responses or set reasoning_effort to 'none'", "param": "reasoning_effort"},
+        {"message": "no such model: seed", "param": "model"},
+    ],
+)
+def test_a_refusal_of_what_a_request_needs_ends_with_the_words_of_the_server(
+    server: ChatServer, policy: EndpointPolicy, error: dict[str, str]
+) -> None:
+    """Nothing is left out by a guess: one request is sent, and its error says what the server said."""
+    server.respond = lambda body, n: (400, {"error": error})
+    with pytest.raises(PolicyError) as raised:
+        policy.sample(ASKED, TOOLS, Sampling(seed=3))
+    assert error["message"][:30] in str(raised.value) and not raised.value.retry and len(server.bodies) == 1
+
+
+def test_the_parameter_of_an_error_counts_and_not_its_message(server: ChatServer, policy: EndpointPolicy) -> None:
+    error = {"message": "With this temperature and top_p it is not supported", "param": "seed"}
+    server.respond = lambda body, n: (400, {"error": error}) if "seed" in body else (200, answer("x"))
+    assert list(policy.sample(ASKED, [], Sampling(seed=3)).refused) == ["seed"]
+    assert {"temperature", "top_p", "logprobs"} <= {*server.bodies[-1]}
+
+
+def test_arguments_that_are_no_json_are_kept_and_sent_as_none(server: ChatServer, policy: EndpointPolicy) -> None:
+    broken = {"id": "a1", "type": "function", "function": {"name": "propose", "arguments": '{"smiles": "CC'}}
+    server.respond = lambda body, n: (200, answer("", message={"tool_calls": [broken]}))
+    sampled = policy.sample(ASKED, TOOLS, Sampling())
+    assert sampled.message.calls == (ToolCall("a1", "propose", '{"smiles": "CC'),)
+    policy.sample([*ASKED, sampled.message, Message("tool", "error: not JSON", call_id="a1")], TOOLS, Sampling())
+    assert server.bodies[1]["messages"][2]["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_cached_and_thought_tokens_are_counted_where_the_server_counts_them(
+    server: ChatServer, policy: EndpointPolicy
+) -> None:
+    usage = {
+        "prompt_tokens": 70,
+        "completion_tokens": 30,
+        "prompt_tokens_details": {"cached_tokens": 64},
+        "completion_tokens_details": {"reasoning_tokens": 0},
+    }
+    server.respond = lambda body, n: (200, answer("x") | ({"usage": usage} if n == 1 else {}))
+    counted = policy.sample(ASKED, [], Sampling())
+    assert (counted.cached_tokens, counted.reasoning_tokens) == (64, 0)
+    unknown = policy.sample(ASKED, [], Sampling())
+    assert (unknown.cached_tokens, unknown.reasoning_tokens) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("headers", "after"),
+    [
+        ({"Retry-After": "30"}, 30.0),
+        ({"retry-after-ms": "1500", "Retry-After": "2"}, 1.5),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "-3"}, None),
+        ({"Retry-After": "inf"}, None),
+        ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({}, None),
+    ],
+)
+def test_a_limit_says_how_long_to_wait(
+    server: ChatServer, policy: EndpointPolicy, headers: dict[str, str], after: float | None
+) -> None:
+    server.respond = lambda body, n: (429, {"error": {"message": "slow down"}})
+    server.headers = headers
+    with pytest.raises(PolicyError) as raised:
+        policy.sample(ASKED, [], Sampling())
+    error = raised.value
+    assert (error.retry, error.is_limit, error.after) == (True, True, after)
+
+
+def test_an_account_without_money_is_not_asked_again(server: ChatServer, policy: EndpointPolicy) -> None:
+    error = {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"}
+    server.respond = lambda body, n: (429, {"error": error})
+    with pytest.raises(PolicyError, match="exceeded your current quota") as raised:
+        policy.sample(ASKED, [], Sampling())
+    assert not raised.value.retry and not raised.value.is_limit
 
 
 CALL = {"id": "a1", "type": "function", "function": {"name": "propose", "arguments": "{}"}}

@@ -223,7 +223,7 @@ def test_what_came_before_a_model_failed_is_bought_from_its_share_and_the_rest_i
     assert ran.state is CampaignState.FAILED and ran.proposals == 12
     assert "no credit" in ran.why and "candidates still wait" in ran.why
     assert 20 < ran.money < 34, "half of the budget, and what one job took more"
-    server.respond = lambda body, n: two_each(body, n - 11)
+    server.respond = lambda body, n: two_each(body, n - 6)
     again = run(ledger, tmp_path, "{proposals: 24, money: 60}", prices=(0.05, 0.8, 4), proposer=model(server))
     assert again.proposals == 24 and again.money > 55 and again.state is CampaignState.BUDGET_SPENT
 

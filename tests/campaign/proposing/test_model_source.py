@@ -304,3 +304,38 @@ def test_what_a_model_thought_is_kept_whole_and_shown_to_it_again_as_asked_for(
     turns = rows(ledger, t.turn)
     assert turns[0]["message"]["thinking"] == "thought 1 " * 100
     assert [one["number"] for one in turns] == [0, 1, 2]
+
+
+def test_a_limit_a_cut_answer_and_its_tokens_are_told(ledger: Ledger, tmp_path: Path, server: ChatServer) -> None:
+    """First the server limits its requests, then an answer is cut: events, trouble and next message say so."""
+    seen: list[str | None] = []
+
+    def respond(body: dict[str, Any], n: int) -> tuple[int, Any]:
+        if n == 1:
+            return 429, {"error": {"message": "slow down"}}
+        if n == 2:
+            return 200, answer("I think", finish="length")
+        if n == 3:
+            usage = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 5}}
+            return 200, calls(propose("CCO"), n=n) | {"usage": usage}
+        return 400, {"error": {"message": "the model is retired", "param": "model"}}
+
+    server.respond = respond
+    server.headers = {"retry-after-ms": "700"}
+
+    def look() -> None:
+        with ledger.read() as connection:
+            seen.append(campaigns.trouble(connection, campaigns.get(connection, "talking").id))
+
+    with talking(ledger, tmp_path, server, proposals=2) as driver:
+        driver.run(look)
+    assert any(one and one.startswith("the model m is limited until ") and "slow down" in one for one in seen)
+    assert any(one and one.startswith("the model m failed: ") and "the model is retired" in one for one in seen)
+    events = [one["kind"] for one in rows(ledger, t.event) if one["kind"].startswith("model_")]
+    assert events[:3] == ["model_limited", "model_answers", "model_failed"]
+    with ledger.read() as connection:
+        row = campaigns.get(connection, "talking")
+        assert row.state is CampaignState.FAILED and campaigns.trouble(connection, row.id) is None
+    assert server.bodies[2]["messages"][-1]["content"].startswith("Your answer was cut at 3 tokens")
+    cut, proposed = rows(ledger, t.turn)
+    assert "cached_tokens" not in cut["sampling"] and proposed["sampling"]["cached_tokens"] == 5
