@@ -13,11 +13,13 @@ import psutil
 
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
+from sciagent.campaign.proposing.campaign_workbench import CampaignWorkbench
+from sciagent.campaign.proposing.write_turns import TurnWriter
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.errors import InvalidCandidateError
 from sciagent.store.campaign_state.campaigns import new_owner
+from sciagent.store.campaign_state.note_and_take_watermarks import lock
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
 
@@ -103,10 +105,11 @@ class LedgerPipeline(_Pipeline):
     def run(self, texts: Sequence[str]) -> int:
         new = 0
         for start in range(0, len(texts), self.batch):
-            bench = CampaignWorkbench(self.built, self.worker, new_owner())
+            bench = CampaignWorkbench(self.built, self.worker)
             bench.propose([ProposalIn(text) for text in texts[start : start + self.batch]])
             with self.ledger.begin() as connection:
-                bench.commit(connection, None)
+                lock(connection, self.built.row.id)
+                TurnWriter(self.built, new_owner()).write_proposals(connection, [bench])
             new += bench.n_new
         return new
 
