@@ -57,7 +57,7 @@ def test_the_words_are_those_of_the_subject(done: Campaign) -> None:
 
 
 def test_values_that_belong_to_no_campaign_are_all_shown(done: Campaign) -> None:
-    """Of `sciagent calc` on a crystal the energies come after volume and density, and are what was asked for."""
+    """The energies of a crystal by `sciagent calc` come after volume and density, and are what was asked for."""
     answer = done.explain("CCO").answer
     evidence = answer.campaigns[0].rungs[-1].evidence
     assert evidence is not None

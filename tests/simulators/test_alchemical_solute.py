@@ -29,7 +29,7 @@ WATERS = 120
 FULL = AlchemicalState(1.0, 1.0)
 NONE = AlchemicalState(0.0, 0.0)
 BUTANOL_CHARGES = (-0.1, -0.1, -0.08, 0.12, -0.6, *[0.04] * 7, 0.03, 0.03, 0.02, 0.02, 0.38)
-"""Of no charge model; what counts is that pairs four bonds apart have charges."""
+"""The charges come from no charge model; what counts is that pairs four bonds apart have charges."""
 
 
 def butanol(folder: Path) -> tuple[MoleculeParameters, np.ndarray[Any, Any]]:

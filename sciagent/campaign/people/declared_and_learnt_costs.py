@@ -14,7 +14,7 @@ from sciagent.verification.cost_models import declared_cost, expected_ratio
 
 @dataclass(frozen=True)
 class CostOfStructure:
-    """What a verifier would cost on a structure."""
+    """The cost of a verifier on a structure, before it runs."""
 
     text: str
     """The structure as it was given."""

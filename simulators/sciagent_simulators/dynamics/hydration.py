@@ -92,7 +92,7 @@ class HydrationValues:
     """The results on a solute; energies in kJ/mol."""
 
     free_energy: float
-    """Of taking the solute from the gas into the solvent, 1 M to 1 M."""
+    """The free energy of the transfer of the solute from the gas into the solvent, 1 M to 1 M."""
     uncertainty: float
     """The larger of the next two."""
     mbar_uncertainty: float
@@ -103,7 +103,7 @@ class HydrationValues:
     charges: float
     """The part of the solute's charges."""
     smallest_overlap: float
-    """Of neighbouring states."""
+    """The smallest overlap of two neighbouring states."""
     samples: int
     """Independent frames of all states and replicas together."""
     solvent_molecules: int

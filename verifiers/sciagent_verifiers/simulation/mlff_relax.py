@@ -146,7 +146,7 @@ class MlffRelaxSettings(ForceFieldSettings):
 
     @property
     def hull_condition(self) -> str:
-        """What the level of energy_above_known_phases says of the phases; empty without such an energy."""
+        """The phases as the level of energy_above_known_phases names them; empty without such an energy."""
         known = HULLS.get(self.known_phases, "")
         file = self.structures_file
         if file is None:
