@@ -107,7 +107,7 @@ def test_what_does_not_fit_gives_nothing() -> None:
 
 
 def test_what_cannot_fit_is_built_once_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cell with five sites would become one with ten. With an own element the doubled cell may reduce: it is built."""
+    """Five sites would become ten. With an own element the doubled cell may reduce: it is built."""
     built: list[int] = []
 
     def count(structure: Structure, parent: Crystal, limits: CrystalLimits) -> None:
