@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -45,8 +46,11 @@ def write_small(folder: Path) -> Path:
 def chunks(folder: Path) -> dict[str, int]:
     """When each chunk was written, by its name; those of a later attempt are links."""
     written: dict[str, int] = {}
-    for path in folder.rglob("box0/*.zip"):
-        written[path.name] = path.stat().st_mtime_ns
+    for where, _, names in os.walk(folder):  # skips a folder that a worker removes meanwhile; rglob raises
+        for name in names:
+            if where.endswith("box0") and name.endswith(".zip"):
+                with contextlib.suppress(FileNotFoundError):
+                    written[name] = Path(where, name).stat().st_mtime_ns
     return written
 
 
@@ -75,7 +79,7 @@ def kill_after(folder: Path, n_chunks: int, *arguments: str) -> dict[str, int]:
 
 @pytest.mark.long
 def test_liquids_go_on_after_their_driver_was_killed_twice(tmp_path: Path) -> None:
-    """In 50 ps the density had 49 and the energy 24 independent samples, of which 20 are needed.
+    """In 80 ps the energy had 38 independent samples, of which 20 are needed.
 
     The trajectory is that of this kind of processor; on another one fewer may remain, and then the production has to be
     longer.
