@@ -269,6 +269,12 @@ def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:
         yield f": costs are {rung.cost_ratio:.2g} × what is declared, as learnt"
     if rung.refuses:
         yield f": refuses {rung.refuses} of {molecules} candidates"
+    if rung.too_long:
+        accepted = molecules - rung.refuses
+        yield (
+            f": {rung.too_long} of {accepted} candidates are expected to run longer than its limits: {{wall_seconds: "
+            f"{rung.wall_seconds:g}}} allow"
+        )
 
 
 def _cases(plan: Plan) -> Iterator[Part]:

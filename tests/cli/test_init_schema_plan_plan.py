@@ -45,6 +45,17 @@ def test_the_json_is_as_documented_and_counts_only_what_passes_the_fast_rungs(fi
     jsonschema.validate(found, json_schema(Plan))
 
 
+def test_runs_that_their_wall_limit_would_end_are_told(file: Path) -> None:
+    assert "longer" not in call(str(file)).stdout
+    text = file.read_text()
+    limited = text.replace("rung: dft\n", "rung: dft\n    limits: {wall_seconds: 0.001}\n", 1)
+    assert limited != text
+    file.write_text(limited)
+    assert "3 of 3 candidates are expected to run longer" in " ".join(without_styles(call(str(file)).stdout).split())
+    [dft] = [rung for rung in json.loads(call(str(file), "--json").stdout)["rungs"] if rung["rung"] == "dft"]
+    assert dft["too_long"] == 3 and dft["wall_seconds"] == 0.001
+
+
 def test_a_mistake_is_told_with_its_place_and_a_missing_ledger_by_name(file: Path) -> None:
     broken = file.with_name("broken.yaml")
     broken.write_text(file.read_text().replace("window:", "windw:"))

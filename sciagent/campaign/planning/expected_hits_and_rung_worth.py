@@ -92,6 +92,8 @@ def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase
         cost_is="declared" if step.factor is None else "learnt",
         cost_ratio=step.factor,
         refuses=step.refuses,
+        too_long=step.too_long,
+        wall_seconds=None if rung.spec.is_world else rung.limits.wall_seconds,
         tells=() if is_terminal else step.tells,
         delta=tuple(gains),
         verdict=verdict,

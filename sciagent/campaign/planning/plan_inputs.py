@@ -68,6 +68,8 @@ class Step:
     """(n,) expected cost on each accepted molecule of the sample, by resource, with all its replicates."""
     refuses: int
     """Number of molecules in the sample that the verifier refuses."""
+    too_long: int
+    """Number of molecules in the sample whose expected cost is above what one attempt may take."""
     factor: float | None
     """Ratio of learnt to declared cost; None if no cost was learnt."""
     tells: tuple[RungTells, ...]
@@ -205,13 +207,17 @@ def step_of(
     names = sorted(set(chain.from_iterable(declared)))
     n_jobs = rung.spec.tasks_per_candidate
     costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * factor * n_jobs for name in names}
+    ceilings = rung.ceilings if accepted else {}
+    too_long = sum(
+        any(amount * factor > ceilings.get(name, math.inf) for name, amount in cost.items()) for cost in declared
+    )
     tells = []
     for objective in planned_objectives(schema):
         tells.append(learnt.get((at, objective)) or _tells(ladder.rungs, schema, at, objective))
     refuses = len(sample.molecules) - len(accepted)
     spread = ratio_90th_percentile(ratios) / factor if 0 < len(ratios) < MIN_OBSERVATIONS else 1.0
     learnt_factor = factor if ratios else None
-    return Step(rung, costs, refuses, factor=learnt_factor, tells=tuple(tells), spread=spread)
+    return Step(rung, costs, refuses, too_long, factor=learnt_factor, tells=tuple(tells), spread=spread)
 
 
 def planned_objectives(schema: ObservationSchema) -> list[int]:

@@ -104,6 +104,10 @@ class PlannedRung(AnswerModel):
     """Learnt cost divided by declared cost; null where no cost is learnt."""
     refuses: int
     """Number of molecules of the sample that the rung refuses."""
+    too_long: int
+    """Number of molecules of the sample whose expected run is longer than `wall_seconds`."""
+    wall_seconds: float | None
+    """Limit of the wall time of a run, in seconds; null for the work of people."""
     tells: tuple[RungTells, ...]
     """Correlations, one entry per objective; empty for the terminal rung."""
     delta: tuple[RungGain, ...]
