@@ -107,6 +107,21 @@ def _require_measures(verifier: BaseVerifier[Any]) -> None:
     _ = verifier.measures  # computed from the settings
 
 
+def _setting_that_hides(
+    name: str, settings: Mapping[str, Any], verifier: type[BaseVerifier[Any]], base: Path | None
+) -> str | None:
+    """Returns a stated setting without which the verifier would measure the property."""
+    for key, stated in settings.items():
+        others = {other: setting for other, setting in settings.items() if other != key}
+        try:
+            measures = verifier(others, base).measures
+        except Exception:  # noqa: BLE001  a plug-in may raise anything where a setting is missing
+            continue
+        if any(measure.property.name == name for measure in measures):
+            return f"{key}: {stated}"
+    return None
+
+
 class RungSpec(Part):
     """One step of the ladder."""
 
@@ -266,9 +281,11 @@ class RungSpec(Part):
     @field_validator("gate", "accept")
     @classmethod
     def _gates_are_measured(cls, value: dict[str, GateSpec], info: ValidationInfo) -> dict[str, GateSpec]:
-        verifier = getattr(info.data.get("settings"), "verifier", None)
-        if verifier is None:
+        settings = info.data.get("settings")
+        if not isinstance(settings, _SettingsWithVerifier) or settings.verifier is None:
             return value
+        verifier = settings.verifier
+        base = (info.context or {}).get("base")
         measured = {measure.property.name: measure.property for measure in verifier.measures}
         if info.field_name == "gate":
             # whether a derived property is known after this rung is checked in `checks`, which sees the whole ladder
@@ -277,7 +294,9 @@ class RungSpec(Part):
             for name, gate in value.items():
                 if name not in measured:
                     message = f'verifier "{verifier.name}" does not measure "{name}"{did_you_mean(name, measured)}'
-                    faults.add((name,), message, f"it measures: {', '.join(sorted(measured))}", on_key=True)
+                    setting = _setting_that_hides(name, settings, type(verifier), base)
+                    hint = f"it does without `{setting}`" if setting else f"it measures: {', '.join(sorted(measured))}"
+                    faults.add((name,), message, hint, on_key=True)
                     continue
                 try:
                     check_unit(gate.unit, measured[name])

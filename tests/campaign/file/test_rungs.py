@@ -109,6 +109,14 @@ def test_a_setting_that_is_needed_is_asked_for_where_the_file_gives_no_settings(
         parse_spec(TEXT.replace("{verifier: molecule.checks}", "{verifier: molecule.novelty}"), base=tmp_path)
 
 
+def test_a_gate_names_the_setting_that_hides_its_property(tmp_path: Path) -> None:
+    settings = "{fmax: 0.01, known_phases: none}"
+    rung = f"{{verifier: mlff.relax, settings: {settings}, gate: {{energy_above_known_phases: {{max: 0}}}}}}"
+    text = TEXT.replace("{verifier: bad.noop, gate: {logp: {min: 0}}}", rung).replace(": molecule\n", ": crystal\n")
+    with pytest.raises(SpecError, match=r"does not measure .*\n +it does without `known_phases: none`"):
+        parse_spec(text.replace("molecule.checks", "crystal.checks"), base=tmp_path)
+
+
 def test_inline_counts_in_the_hash_only_where_it_is_set(misbehaving: Path, tmp_path: Path) -> None:
     (tmp_path / "molecules.smi").write_text("C\n")
 
