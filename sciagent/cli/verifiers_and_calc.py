@@ -294,9 +294,11 @@ def calc(
 
 
 def _called(answer: CalculatedCandidate) -> str:
-    """Returns the structure as it was given, on one line; formula and space group for one that was given as a file."""
+    """Returns the structure as it was given, on one line; of one that was given as a file, formula and space group, or
+    its name where it could not be read."""
     is_file = "\n" in answer.text.strip()
-    return one_line((is_file and answer.structure) or answer.text, MAX_TEXT) or "nothing"
+    read = answer.structure or ", ".join(answer.names.get("file", ()))
+    return one_line((is_file and read) or answer.text, MAX_TEXT) or "nothing"
 
 
 def _progress(answer: CalculatedCandidate, n: int) -> None:

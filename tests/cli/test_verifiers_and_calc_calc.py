@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from pymatgen.core import Lattice, Structure
 
 from sciagent.cli.verifiers_and_calc import nested
 from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate, json_schema
@@ -36,6 +37,12 @@ def test_a_file_becomes_tab_separated_numbers_with_names_and_a_bad_row_loses_not
     listed = json.loads(call("calc", "molecule.checks", "--file", "m.csv", "--json").stdout)
     jsonschema.validate(listed, json_schema(list[CalculatedCandidate]))
     assert listed[0]["names"] == {"compound_id": ["A1"]} and listed[0]["reused"]
+
+
+def test_a_file_that_cannot_be_read_as_a_structure_is_named_and_not_printed(tmp_path: Path) -> None:
+    lattice = Lattice.cubic(4)
+    Structure(lattice, [{"Na": 0.5, "K": 0.5}, "Cl"], [[0, 0, 0], [0.5, 0.5, 0.5]]).to(filename=tmp_path / "mixed.cif")
+    assert "mixed.cif: refused (unparsable): partly" in call("calc", "crystal.checks", "mixed.cif").stderr
 
 
 def test_settings_may_be_nested_and_have_any_value() -> None:

@@ -69,7 +69,7 @@ def check_supported(molecule: Any) -> None:
         _check_atom(atom)
     charge = Chem.GetFormalCharge(molecule)
     if charge:
-        raise _refusal(Reason.CHARGE, f"charge {charge:+d}: a liquid of ions needs counter-ions")
+        raise _refusal(Reason.CHARGE, f"charge {charge:+d}: a box with ions would be charged; counter-ions are not placed")
 
 
 def _check_atom(atom: Any) -> None:
