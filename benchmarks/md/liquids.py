@@ -9,6 +9,8 @@ last; a liquid that was stopped in its middle goes on from its files in FOLDER. 
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +40,28 @@ def run(liquid: dict[str, str], force_field: str, folder: Path) -> dict[str, Any
     return {**row, **row_of(verifier, liquid["smiles"], scratch, ("molecules",))}
 
 
+def errors_of_force_fields() -> dict[tuple[str, str], list[float]]:
+    """{(force field, property): computed minus measured values of the liquids with a row}."""
+    by_name = {liquid["name"]: liquid for liquid in liquids()}
+    errors: dict[tuple[str, str], list[float]] = {}
+    for row in rows_of(ROWS):
+        for prop, column in MEASURED.items():
+            if prop in row:
+                measured = float(by_name[row["name"]][column])
+                errors.setdefault((row["force_field"], prop), []).append(row[prop][0] - measured)
+    return errors
+
+
+def figures(errors: Sequence[float]) -> tuple[int, float, float, float]:
+    """Returns the number of errors, their mean, mean absolute value and root mean square."""
+    n = len(errors)
+    return n, sum(errors) / n, sum(map(abs, errors)) / n, math.sqrt(sum(error**2 for error in errors) / n)
+
+
 def table() -> str:
     """The rows beside the measured values, and the errors of each force field."""
     by_name = {liquid["name"]: liquid for liquid in liquids()}
     lines = []
-    errors: dict[tuple[str, str], list[float]] = {}
     for row in rows_of(ROWS):
         texts = [row["name"], row["force_field"]]
         for prop, column in MEASURED.items():
@@ -51,14 +70,13 @@ def table() -> str:
                 texts.append(row["reason"])
                 continue
             value, uncertainty = row[prop]
-            errors.setdefault((row["force_field"], prop), []).append(value - measured)
             texts.append(f"{value:.4g} ± {uncertainty:.2g} ({measured:g})")
         lines.append(" | ".join(texts))
-    for (force_field, prop), values in errors.items():
-        mean = sum(values) / len(values)
-        absolute = sum(map(abs, values)) / len(values)
+    for (force_field, prop), errors in errors_of_force_fields().items():
+        n, mean, absolute, square = figures(errors)
         lines.append(
-            f"{force_field}, {prop}: n {len(values)}, mean error {mean:+.3g}, mean absolute error {absolute:.3g}"
+            f"{force_field}, {prop}: n {n}, mean error {mean:+.3g}, mean absolute error {absolute:.3g}, root mean "
+            f"square error {square:.3g}"
         )
     return "\n".join(lines)
 

@@ -12,6 +12,7 @@ from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.units import factor_between
 from sciagent.verification.verifier_contract import MethodError
 from sciagent_verifiers import method_errors
+from sciagent_verifiers.high_fidelity.md_liquid import MdLiquid
 from sciagent_verifiers.high_fidelity.pyscf_ip_ea import PyscfIpEa
 from sciagent_verifiers.high_fidelity.pyscf_solvation import PyscfSolvation
 from sciagent_verifiers.high_fidelity.pyscf_tda import PyscfTda
@@ -66,6 +67,8 @@ def test_the_benchmarks_of_hydration_hold_for_neutral_molecules_alone() -> None:
         (PyscfSolvation({"basis": "def2-TZVPD"}), set()),
         (PyscfTda({"basis": "def2-SVPD"}), {"s1_energy", "s1_oscillator_strength"}),
         (PyscfTda(), set()),
+        (MdLiquid(), {"density", "vaporisation_enthalpy"}),
+        (MdLiquid({"solvent": "water", "observables": ["density"]}), set()),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

