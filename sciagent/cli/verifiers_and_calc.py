@@ -5,14 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal_tables_and_signals import Line, Part, on_terminal, records_table
+from sciagent.api.terminal_tables_and_signals import (
+    Line,
+    Part,
+    each_signal,
+    on_terminal,
+    raise_interrupt,
+    records_table,
+)
 from sciagent.cli import options
 from sciagent.cli.output_logging_and_given_structures import (
     Exit,
@@ -255,7 +262,9 @@ def calc(
     The safety screen comes first, as in a campaign. On a terminal the numbers are a table. In a file or a pipe they are
     tab-separated, one line for each molecule, with the names of the file.
 
-    Exit codes: 0 each molecule has its numbers, 1 at least one has none.
+    Ctrl-C or SIGTERM ends it with what is ready; the same command then goes on.
+
+    Exit codes: 0 each molecule has its numbers, 1 at least one has none, 130 interrupted.
     """
     from sciagent.api.calc_and_answer_tables import answers_of
     from sciagent.domain.answers.candidate_and_value_answers import isomer_lines
@@ -265,7 +274,6 @@ def calc(
     given = nested(settings or [])
     units = pairs("--unit", unit or [], "PROPERTY=UNIT")
     opened = open_ledger(ledger, create=True)
-    answers = []
     stream = answers_of(
         verifier,
         structure_records(smiles),
@@ -276,9 +284,7 @@ def calc(
         keep=keep,
         ledger=opened,
     )
-    for answer in stream:
-        answers.append(answer)
-        _progress(answer, len(answers))
+    answers, is_interrupted = _collected(stream)
     failures = []
     remarks = []
     for answer in answers:
@@ -289,8 +295,25 @@ def calc(
         remarks += [f"{_called(answer)}: {line}" for line in isomer_lines(answer.values)]
     reused = sum(answer.reused for answer in answers)
     notes = [f"{plural(reused, 'candidate')} known already, at no cost"] if reused else []
+    if is_interrupted:
+        notes.append("interrupted; the same command goes on, and what is done costs nothing again")
     put_answer(answers, json, _parts(verifier, answers), *failures, *remarks, *notes)
+    if is_interrupted:
+        raise typer.Exit(Exit.INTERRUPTED)
     raise typer.Exit(Exit.FAILED if failures else Exit.OK)
+
+
+def _collected(stream: Iterable[CalculatedCandidate]) -> tuple[list[CalculatedCandidate], bool]:
+    """Returns the answers, and whether SIGINT or SIGTERM came before the last of them."""
+    answers = []
+    try:
+        with each_signal(last=raise_interrupt):
+            for answer in stream:
+                answers.append(answer)
+                _progress(answer, len(answers))
+    except KeyboardInterrupt:
+        return answers, True
+    return answers, False
 
 
 def _called(answer: CalculatedCandidate) -> str:

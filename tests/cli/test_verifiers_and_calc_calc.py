@@ -5,12 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 from pymatgen.core import Lattice, Structure
 
+from sciagent.api import calc_and_answer_tables
+from sciagent.api.calc_and_answer_tables import answers_of
 from sciagent.cli.verifiers_and_calc import nested
 from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate, json_schema
 from sciagent.errors import UsageError
@@ -43,6 +49,18 @@ def test_a_file_that_cannot_be_read_as_a_structure_is_named_and_not_printed(tmp_
     lattice = Lattice.cubic(4)
     Structure(lattice, [{"Na": 0.5, "K": 0.5}, "Cl"], [[0, 0, 0], [0.5, 0.5, 0.5]]).to(filename=tmp_path / "mixed.cif")
     assert "mixed.cif: refused (unparsable): partly" in call("calc", "crystal.checks", "mixed.cif").stderr
+
+
+def test_a_signal_ends_it_with_the_numbers_that_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped_after_one(*arguments: Any, **settings: Any) -> Iterator[CalculatedCandidate]:
+        for answer in answers_of(*arguments, **settings):
+            yield answer
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(calc_and_answer_tables, "answers_of", stopped_after_one)
+    result = call("calc", "molecule.checks", "CCO", "CC#N")
+    assert result.exit_code == 130 and "interrupted; the same command goes on" in result.stderr
+    assert [row["smiles"] for row in csv.DictReader(io.StringIO(result.stdout), delimiter="\t")] == ["CCO"]
 
 
 def test_settings_may_be_nested_and_have_any_value() -> None:
