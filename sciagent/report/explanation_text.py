@@ -34,6 +34,7 @@ from sciagent.domain.answers.explanation import (
 from sciagent.domain.candidate_and_its_names_in_files import name_rows
 from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.quantities import named_value_text
 from sciagent.domain.safe_text_and_durations import Paragraph, one_line
 from sciagent.domain.worth import percent_of
@@ -433,6 +434,8 @@ def _judgement(rung: RungStory, shown: Sections, waived_by: str | None) -> Itera
     is_told_below = rung.evidence is not None and rung.reason in rung.evidence.unobtained.values()
     if tells_windows and not is_told_below:
         yield Paragraph(rung.detail, depth=2)
+    if rung.evidence is not None and rung.evidence.outcome == Outcome.OK and rung.evidence.detail:
+        yield Paragraph(rung.evidence.detail, depth=2)  # a remark on the values
     if waived_by and rung.verdict not in ("pass", None):
         yield Paragraph(f"waived: {waived_by} promoted it past this rung", depth=2)
     windows = [f"gate {window}" for window in rung.gate]

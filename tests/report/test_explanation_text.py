@@ -34,15 +34,17 @@ def test_evidence_from_elsewhere_without_a_value_says_why(done: Campaign) -> Non
     assert lines[-2:] == [(detail, 2, ""), ("diagnostics: n_imaginary: 1", 2, "")]
 
 
-def test_diagnostics_stand_below_the_values_of_their_rung(done: Campaign) -> None:
+def test_a_remark_and_diagnostics_stand_below_the_values_of_their_rung(done: Campaign) -> None:
     answer = done.explain("CCO").answer
     story = answer.campaigns[0]
     rung = story.rungs[-1]
     assert rung.evidence is not None
-    evidence = rung.evidence.model_copy(update={"diagnostics": {"is_metal": False}})
+    evidence = rung.evidence.model_copy(update={"diagnostics": {"is_metal": False}, "detail": "too soft"})
     rungs = (*story.rungs[:-1], rung.model_copy(update={"evidence": evidence}))
     campaigns = (story.model_copy(update={"rungs": rungs}),)
-    lines = [line.text for line in paragraphs(answer.model_copy(update={"campaigns": campaigns}), VERBOSE)]
+    explained = answer.model_copy(update={"campaigns": campaigns})
+    assert "too soft" in [line.text for line in paragraphs(explained, BRIEF)]
+    lines = [line.text for line in paragraphs(explained, VERBOSE)]
     place = lines.index("diagnostics: is_metal: no")
     assert lines[place - 1].startswith("toy_energy = ")
 

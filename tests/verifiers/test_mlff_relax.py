@@ -108,6 +108,13 @@ def test_slabs_and_molecules_in_a_box_are_refused_before_they_are_relaxed() -> N
     assert GpawBands({"spin": {"Mo": 0}}).accepts(slab) is None, "bands of a layer mean something"
 
 
+def test_a_layered_crystal_has_a_remark_beside_its_values(tmp_path: Path) -> None:
+    cell = Lattice.hexagonal(2.467, 7.69)  # near the model's own minimum
+    graphite = Structure.from_spacegroup("P6_3/mmc", cell, ["C", "C"], [[0, 0, 0.25], [1 / 3, 2 / 3, 0.25]])
+    [found] = findings(MlffRelax({"known_phases": "none", "fmax": 0.05}), [crystal_from_structure(graphite)], tmp_path)
+    assert found.outcome is Outcome.OK and "binds layers too weakly" in found.detail
+
+
 def test_lengths_along_which_no_bonds_run_have_no_uncertainty() -> None:
     def errors(crystal: Crystal, last_strain: float = 0.01) -> dict[str, float | None]:
         found = lattice_errors(conventional_cell(crystal.structure), last_strain)

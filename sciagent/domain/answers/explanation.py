@@ -64,7 +64,7 @@ class EvidenceStory(AnswerModel):
     reason: str | None
     """Reason for an outcome other than `ok`."""
     detail: str
-    """The reason in words."""
+    """The reason in words, or a remark on values that are `ok`."""
     values: tuple[EvidenceValue, ...]
     """Measured values."""
     unobtained: Mapping[str, str]

@@ -280,10 +280,11 @@ class ForceField(Verifier[Crystal]):
         relaxation: Relaxed,
         facts: Mapping[str, Any],
         cell: ConventionalCell | None = None,
+        remark: str = "",
     ) -> Finding:
         """Returns the finding of a successful calculation, with the relaxed conventional cell as a CIF.
 
-        cell: this cell, if it is known already.
+        cell: this cell, if it is known already. remark: on the values, shown wherever they are.
         """
         structure = structure_of(relaxation)
         path = Path(context.scratch) / f"{crystal.key[:16]}.cif"
@@ -299,7 +300,7 @@ class ForceField(Verifier[Crystal]):
             UNCERTAINTY_KIND: {row.property: CLASS if row.property in of_class else RELAXATION for row in rows},
         }
         files = (ArtifactFile(path.name, os.fspath(path), CIF),)
-        return Finding(crystal.key, Outcome.OK, rows, diagnostics=diagnostics, artifacts=files)
+        return Finding(crystal.key, Outcome.OK, rows, detail=remark, diagnostics=diagnostics, artifacts=files)
 
 
 def _require_convergence(relaxation: Relaxed) -> None:

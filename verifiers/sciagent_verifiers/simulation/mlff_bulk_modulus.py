@@ -20,13 +20,13 @@ USUAL_DERIVATIVES = (2.0, 8.0)
 STEPS_AT_A_VOLUME = 5  # of a relaxation at one of the volumes, in the estimate of the cost
 
 
-def remark_on(curve: StateFit, is_soft: bool = False) -> str | None:
-    """Returns what makes a fit doubtful, or None. is_soft: whether the cell has a vector along which no bonds run."""
+def remark_on(curve: StateFit, is_soft: bool = False) -> str:
+    """Returns what makes a fit doubtful, or an empty text. is_soft: whether the cell has a vector along which no bonds run."""
     if is_soft:
         return "no bonds run along a vector of the cell, whose shape is kept: the modulus is an upper bound"
     low, high = USUAL_DERIVATIVES
     if low <= curve.derivative <= high:
-        return None
+        return ""
     return (
         f"the derivative of the bulk modulus by pressure is {curve.derivative:.1f}; usual is {low:g} to {high:g}, so "
         "that the energies hardly follow an equation of state"
@@ -44,7 +44,7 @@ class MlffElastic(ForceField):
     The uncertainty (k = 1) of the modulus is repeatability over the starting structure
     (benchmarks/crystals/relaxation_repeatability.json) and half of the range of moduli over fits to fewer neighbouring
     volumes, in quadrature; that of the volume is repeatability. Of most solids the modulus grows by 2 to 8 GPa for a
-    pressure of 1 GPa: a fit with another derivative has a remark in the diagnostics.
+    pressure of 1 GPa: a fit with another derivative has a remark.
 
     Source: Birch, Phys. Rev. 71, 809 (1947).
     """
@@ -97,6 +97,4 @@ class MlffElastic(ForceField):
             "fit_residual_ev": curve.residual,
         }
         remark = remark_on(curve, is_soft)
-        if remark is not None:
-            facts["remark"] = remark
-        return self.calculated(crystal, context, rows, relaxation, facts)
+        return self.calculated(crystal, context, rows, relaxation, facts, remark=remark)

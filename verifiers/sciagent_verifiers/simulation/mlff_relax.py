@@ -87,7 +87,9 @@ HULLS = {
 }
 """Settings of `known_phases` with an energy above them, each with the condition that its level states."""
 MAX_CONDITION = 120  # characters of a level's condition
-WEAK_LAYERS = "no bonds run along an axis; the model binds layers too weakly, so the volume may be far too large"
+WEAK_LAYERS = (
+    "no bonds run along an axis; the model binds layers too weakly, so the distance between layers may be far too large"
+)
 """The remark on a crystal with a vector that no bonds cross."""
 MAX_SHOWN_PHASES = 8  # phases of a mixture that the diagnostics name
 
@@ -369,10 +371,9 @@ class MlffRelax(ForceField):
             values[ENERGY_SPREAD] = model_difference(on_mp2020(energy, structure), on_mp2020(other, structure))
         cell = conventional_cell(structure)
         values |= _lattice_constants(cell)
-        if any(soft_vectors(cell.structure)):
-            facts["remark"] = WEAK_LAYERS
+        remark = WEAK_LAYERS if any(soft_vectors(cell.structure)) else ""
         rows = self.measured(values, self._levels, lattice_errors(cell, relaxation.last_strain))
-        return self.calculated(crystal, context, rows, relaxation, facts, cell)
+        return self.calculated(crystal, context, rows, relaxation, facts, cell, remark)
 
 
 @dataclass(frozen=True)
