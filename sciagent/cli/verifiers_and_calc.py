@@ -89,8 +89,14 @@ def _put_costs(name: str | None, texts: list[str], settings: list[str], ledger: 
     rung = rungs_for(name, nested(settings), Path(), records)[-1]
     costs = costs_of(rung, [record.text for record in records], existing_ledger(ledger))
     rows = []
-    for cost in costs:
-        row: dict[str, Any] = {"structure": cost.text, "atoms": cost.atoms, "refused": cost.refused, **cost.declared}
+    for record, cost in zip(records, costs, strict=True):
+        row: dict[str, Any] = {
+            "file": record.names.get("file"),
+            "structure": cost.text,
+            "atoms": cost.atoms,
+            "refused": cost.refused,
+            **cost.declared,
+        }
         row["earlier_jobs"] = cost.earlier_jobs
         row["expected_core_seconds"] = cost.expected_core_seconds if cost.refused is None else None
         rows.append(row)
@@ -99,9 +105,9 @@ def _put_costs(name: str | None, texts: list[str], settings: list[str], ledger: 
 
 def _cost_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
     """Yields a paragraph for each structure. rows: as the JSON has them."""
-    others = ("structure", "atoms", "refused", "earlier_jobs", "expected_core_seconds")
+    others = ("file", "structure", "atoms", "refused", "earlier_jobs", "expected_core_seconds")
     for row in rows:
-        start = f"{one_line(row['structure'], MAX_TEXT)} ({row['atoms']} atoms): "
+        start = f"{row['file'] or one_line(row['structure'], MAX_TEXT)} ({row['atoms']} atoms): "
         if row["refused"] is not None:
             yield Paragraph(f"{start}refused, at no cost: {row['refused']}")
             continue

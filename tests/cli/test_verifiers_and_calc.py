@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 from tests.support.typed import call, data, refused, told
 
 
@@ -35,6 +36,8 @@ def test_the_cost_of_a_structure_is_told_before_it_is_paid(tmp_path: Path, monke
     assert "name a verifier" in refused("verifiers", "--cost", "CCO")
     assert "belongs to --cost" in refused("verifiers", "md.liquid", "--set", "box=30")
     assert not list(tmp_path.iterdir()), "nothing is written"
+    decorated("rocksalt", ("Mg", "O")).structure.to(filename=tmp_path / "mgo.cif")
+    assert told("verifiers", "mlff.md", "--cost", "mgo.cif").startswith("  mgo.cif (2 atoms): ")
 
 
 def test_a_verifier_that_does_not_load_is_shown_and_hides_no_other(misbehaving: Path) -> None:

@@ -69,9 +69,7 @@ def check_supported(molecule: Any) -> None:
         _check_atom(atom)
     charge = Chem.GetFormalCharge(molecule)
     if charge:
-        raise _refusal(
-            Reason.CHARGE, f"charge {charge:+d}: a box needs counter-ions, which are not placed"
-        )
+        raise _refusal(Reason.CHARGE, f"charge {charge:+d}: a box needs counter-ions, which are not placed")
 
 
 def _check_atom(atom: Any) -> None:

@@ -21,7 +21,7 @@ STEPS_AT_A_VOLUME = 5  # of a relaxation at one of the volumes, in the estimate 
 
 
 def remark_on(curve: StateFit, is_soft: bool = False) -> str:
-    """Returns what makes a fit doubtful, or an empty text. is_soft: whether the cell has a vector along which no bonds run."""
+    """Returns what makes a fit doubtful, or an empty text. is_soft: whether no bonds run along a vector of the cell."""
     if is_soft:
         return "no bonds run along a vector of the cell, whose shape is kept: the modulus is an upper bound"
     low, high = USUAL_DERIVATIVES
