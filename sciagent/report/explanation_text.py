@@ -369,8 +369,7 @@ def _rung(
         if _is_of_people(rung.evidence):  # people enter few values, and all are of interest
             judged.update(value.property for value in rung.evidence.values)
         yield from _values(rung.evidence.values, words, shown, judged, rung.replicates)
-        for text in unobtained_texts(rung.evidence.unobtained):
-            yield Paragraph(text, depth=2)
+        yield from _remarks(rung.evidence)
         for value in rung.calibrated:
             yield Paragraph(f"calibrated, which counts: {value.line()}", depth=2)
         yield from _diagnostics(rung.evidence, shown)
@@ -387,6 +386,14 @@ def _rung(
     yield from _decisions_and_attempts(rung, shown, labels)
     if rung.evidence:
         yield from _provenance(rung, rung.evidence, shown)
+
+
+def _remarks(evidence: EvidenceStory) -> Iterator[Paragraph]:
+    """Yields the remark on the values, then the properties without a value and why."""
+    if evidence.outcome == Outcome.OK and evidence.detail:
+        yield Paragraph(evidence.detail, depth=2)
+    for text in unobtained_texts(evidence.unobtained):
+        yield Paragraph(text, depth=2)
 
 
 def _is_of_people(evidence: EvidenceStory) -> bool:
@@ -434,8 +441,6 @@ def _judgement(rung: RungStory, shown: Sections, waived_by: str | None) -> Itera
     is_told_below = rung.evidence is not None and rung.reason in rung.evidence.unobtained.values()
     if tells_windows and not is_told_below:
         yield Paragraph(rung.detail, depth=2)
-    if rung.evidence is not None and rung.evidence.outcome == Outcome.OK and rung.evidence.detail:
-        yield Paragraph(rung.evidence.detail, depth=2)  # a remark on the values
     if waived_by and rung.verdict not in ("pass", None):
         yield Paragraph(f"waived: {waived_by} promoted it past this rung", depth=2)
     windows = [f"gate {window}" for window in rung.gate]

@@ -207,10 +207,7 @@ def step_of(
     names = sorted(set(chain.from_iterable(declared)))
     n_jobs = rung.spec.tasks_per_candidate
     costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * factor * n_jobs for name in names}
-    ceilings = rung.ceilings if accepted else {}
-    too_long = sum(
-        any(amount * factor > ceilings.get(name, math.inf) for name, amount in cost.items()) for cost in declared
-    )
+    too_long = sum(_exceeds(cost, factor, rung.ceilings) for cost in declared) if accepted else 0
     tells = []
     for objective in planned_objectives(schema):
         tells.append(learnt.get((at, objective)) or _tells(ladder.rungs, schema, at, objective))
@@ -218,6 +215,11 @@ def step_of(
     spread = ratio_90th_percentile(ratios) / factor if 0 < len(ratios) < MIN_OBSERVATIONS else 1.0
     learnt_factor = factor if ratios else None
     return Step(rung, costs, refuses, too_long, factor=learnt_factor, tells=tuple(tells), spread=spread)
+
+
+def _exceeds(declared: Mapping[str, float], factor: float, ceilings: Mapping[str, float]) -> bool:
+    """Returns whether the declared cost times the factor exceeds a ceiling; a resource without one has no limit."""
+    return any(amount * factor > ceilings.get(name, math.inf) for name, amount in declared.items())
 
 
 def planned_objectives(schema: ObservationSchema) -> list[int]:
