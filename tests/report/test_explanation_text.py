@@ -46,7 +46,7 @@ def test_a_remark_and_diagnostics_stand_below_the_values_of_their_rung(done: Cam
     assert "too soft" in [line.text for line in paragraphs(explained, BRIEF)]
     lines = [line.text for line in paragraphs(explained, VERBOSE)]
     place = lines.index("diagnostics: is_metal: no")
-    assert lines[place - 1].startswith("toy_energy = ")
+    assert lines[place - 2].startswith("toy_energy = ") and lines[place - 1] == "too soft"
 
 
 def test_the_words_are_those_of_the_subject(done: Campaign) -> None:
