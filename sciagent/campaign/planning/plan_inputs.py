@@ -207,7 +207,9 @@ def step_of(
     names = sorted(set(chain.from_iterable(declared)))
     n_jobs = rung.spec.tasks_per_candidate
     costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * factor * n_jobs for name in names}
-    too_long = sum(_exceeds(cost, factor, rung.ceilings) for cost in declared) if accepted else 0
+    too_long = 0
+    if accepted:
+        too_long = sum(_exceeds(cost, factor, rung.ceilings) for cost in declared)
     tells = []
     for objective in planned_objectives(schema):
         tells.append(learnt.get((at, objective)) or _tells(ladder.rungs, schema, at, objective))
