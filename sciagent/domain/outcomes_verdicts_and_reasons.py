@@ -45,14 +45,17 @@ class OutcomeRule:
     """Verdict that follows from the outcome; None for `ok`, where the campaign's gate decides."""
     is_evidence: bool
     """Whether the finding is stored as evidence."""
+    teaches_cost: bool = False
+    """Whether its cost is that of a whole computation, so that it teaches what the next one costs. A refusal costs
+    next to nothing."""
 
 
 OUTCOME_RULES: dict[Outcome, OutcomeRule] = {
-    Outcome.OK: OutcomeRule(None, is_evidence=True),
+    Outcome.OK: OutcomeRule(None, is_evidence=True, teaches_cost=True),
     Outcome.REFUSED: OutcomeRule(Verdict.NOT_APPLICABLE, is_evidence=True),
     **dict.fromkeys(
         (Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE),
-        OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=True),
+        OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=True, teaches_cost=True),
     ),
     Outcome.NOT_OBTAINED: OutcomeRule(Verdict.FAIL, is_evidence=True),
     **dict.fromkeys((Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY), OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=False)),

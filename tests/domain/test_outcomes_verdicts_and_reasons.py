@@ -25,7 +25,8 @@ TABLE = {
 @pytest.mark.parametrize("outcome", Outcome)
 def test_the_table(outcome: Outcome) -> None:
     verdict, is_evidence = TABLE[outcome]
-    assert outcome.rule == OutcomeRule(Verdict(verdict) if verdict else None, is_evidence)
+    teaches_cost = outcome in (Outcome.OK, Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE)
+    assert outcome.rule == OutcomeRule(Verdict(verdict) if verdict else None, is_evidence, teaches_cost)
 
 
 def test_the_table_is_whole() -> None:

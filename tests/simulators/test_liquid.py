@@ -71,6 +71,7 @@ def test_what_does_not_flow_is_no_liquid(tmp_path: Path) -> None:
     # twenty frames of production; within half of them, ten steps in three directions
     flowing = simulation._flow([samples(simulation, 1.0, seed) for seed in (1, 2)])
     assert flowing == pytest.approx(10 * 3, rel=0.15)
+    assert simulation._flow([samples(simulation, 4.0, seed) for seed in (1, 2)]) > 100, "one that leaps flows, too"
 
 
 def test_pair_distributions_are_those_of_the_chosen_atoms(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_molecules_that_the_box_broke_are_made_whole() -> None:
 
 
 def test_frames_too_far_apart_are_refused() -> None:
-    points = np.array([[[1.0, 1, 1]], [[5.0, 1, 1]]])
+    points = np.array([[[1.0, 1, 1]], [[5.5, 1, 1]]])
     with pytest.raises(SimulatorError, match="take frames more often") as error:
         unwrapped(points, np.full((2, 3), 10.0))
     assert error.value.reason == Reason.IMPLAUSIBLE_VALUE

@@ -84,6 +84,11 @@ def test_atoms_of_pairs_are_elements_or_the_first_atoms_of_patterns() -> None:
     assert water._pairs(parse_molecule("COCCO")) == [AtomPairs("O-H", (1, 4), (1, 2))]
 
 
+def test_water_is_refused_by_name() -> None:
+    refusal = MdLiquid().accepts(parse_molecule("[H]O[H]"))
+    assert refusal is not None and refusal.reason == "no_parameters" and "water" in refusal.detail
+
+
 def test_its_price_grows_with_its_work() -> None:
     ethanol = parse_molecule("CCO")
     price = MdLiquid(SMALL).cost(ethanol)["core_seconds"]
@@ -100,7 +105,7 @@ def test_series_have_times_distances_and_errors() -> None:
     mean = mean_of_replicas(densities)
     values = LiquidValues(
         density=mean,
-        liquid_energy=mean,
+        liquid_energy=None,
         gas_energy=None,
         vaporisation=None,
         diffusion=None,

@@ -78,11 +78,13 @@ def run_directly(
     """Runs a rung on one candidate without a job, and records the result. campaign_id: the campaign that pays; None
     for `sciagent verify`.
 
-    A long verification that is killed, or that reaches a limit, leaves its checkpoint for the next run."""
+    A long verification that is killed, or that reaches a limit, leaves its checkpoint for the next run, whose cost is
+    that of the rest alone and teaches nothing."""
     verifier = rung.verifier
     key = rung.verifier.evidence_key(candidate)
     scratch = scratch_of(ledger.artifacts)
     with direct_checkpoint(scratch, key.hash) as checkpoints:
+        goes_on = any(folder.exists() for folder in checkpoints)
         request = replace(Request.of(verifier, (candidate,), rung.limits), checkpoints=checkpoints)
         result = worker.run(request)[0]
         if checkpoints and result.finding.outcome not in REACHED_LIMIT:
@@ -91,7 +93,8 @@ def run_directly(
     with ledger.begin() as connection:
         if campaign_id is not None:
             note_and_take_watermarks.lock(connection, campaign_id)
-        record = DirectResult(verifier, candidate_id, key, result, files, rung.declared_cost(candidate))
+        declared = None if goes_on else rung.declared_cost(candidate)
+        record = DirectResult(verifier, candidate_id, key, result, files, declared)
         rung_id = None if campaign_id is None else rung.id
         complete_direct(connection, new_owner(), [record], campaign_id=campaign_id, rung_id=rung_id)
     return result

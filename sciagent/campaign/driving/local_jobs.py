@@ -139,7 +139,7 @@ class LocalJobs(Crew):
         if is_over:
             budget.release(job.reservation)
             is_whole = result.job.claim.fence <= 1  # a later attempt may have gone on from a checkpoint
-            if result.outcome.rule.is_evidence and job.declared is not None and is_whole:
+            if result.outcome.rule.teaches_cost and job.declared is not None and is_whole:
                 job.rung.cost_model.observe(job.declared, result.result.actual, seconds)
 
     def recall(self) -> None:

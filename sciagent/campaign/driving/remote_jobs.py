@@ -240,7 +240,7 @@ class RemoteJobs(Crew):
         if end.state is JobState.DONE:
             if end.wall_seconds is not None:
                 self.pace.observe(job.position, end.wall_seconds)
-            if job.declared is not None:
+            if job.declared is not None and end.outcome is not None and end.outcome.rule.teaches_cost:
                 rung = self.session.built.all_rungs[job.position]
                 rung.cost_model.observe(job.declared, end.cost, end.wall_seconds)
         return job

@@ -406,7 +406,7 @@ def _record_evidence(
                 artifacts=direct.artifacts,
             )
         )
-        if direct.declared is not None:
+        if direct.declared is not None and result.finding.outcome.rule.teaches_cost:
             cost_seen = CostSeen(
                 verifier.name,
                 verifier.version,

@@ -106,8 +106,8 @@ class LiquidValues:
 
     density: ReplicaMean
     """g/mL."""
-    liquid_energy: ReplicaMean
-    """Potential energy of the liquid for each of its molecules, kJ/mol."""
+    liquid_energy: ReplicaMean | None
+    """Potential energy of the liquid for each of its molecules, kJ/mol; None if no heat of vaporisation is wanted."""
     gas_energy: ReplicaMean | None
     """Potential energy of a molecule in the gas, kJ/mol; None if it is not wanted."""
     vaporisation: tuple[float, float] | None
@@ -198,9 +198,10 @@ class LiquidSimulation:
         displacements: tuple[Array, ...],
     ) -> LiquidValues:
         energies = tuple(each.potential_energy / self.box.molecules for each in samples)
-        energy = mean_of_replicas([self._produced(each) for each in energies], quantity="energy of the liquid")
+        energy = None
         vaporisation = None
         if gas is not None:
+            energy = mean_of_replicas([self._produced(each) for each in energies], quantity="energy of the liquid")
             value = gas.mean - energy.mean + GAS_CONSTANT * self.protocol.temperature
             vaporisation = (value, math.hypot(gas.uncertainty, energy.uncertainty))
         return LiquidValues(
@@ -351,7 +352,8 @@ class LiquidSimulation:
         """
         moved = []
         for each in samples:
-            centres = molecule_centres(self._frames([each], self._first_frame), self.box.masses)
+            # whichever way a molecule went that crossed half of the box, it flows
+            centres = molecule_centres(self._frames([each], self._first_frame), self.box.masses, math.inf)
             displacement = mean_squared_displacement(centres, np.ones(self.box.molecules))
             moved.append(float(displacement[len(displacement) // 2]))
         flow = float(np.mean(moved))

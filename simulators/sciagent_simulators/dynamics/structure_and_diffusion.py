@@ -31,7 +31,7 @@ CUBIC_LATTICE_CONSTANT = 2.837297  # of a simple cubic lattice of charges in a b
 PAIRS_AT_ONCE = 2_000_000
 MAX_BINS = 10_000
 MIN_REPLICAS = 3
-MAX_JUMP = 0.25  # of a box edge, from one frame to the next; half of it could not be told from a jump back
+MAX_JUMP = 0.4  # of a box edge, from one frame to the next; more than half of it looks like a jump back
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,12 +189,14 @@ def radial_distribution(
     )
 
 
-def molecule_centres(frames: BoxFrames, masses: ArrayLike) -> Array:
+def molecule_centres(frames: BoxFrames, masses: ArrayLike, max_jump: float = MAX_JUMP) -> Array:
     """Returns the centres of mass of the molecules, f x m x 3, angstrom, on continuous paths through the box.
 
     masses: (n,), Da, positive. A molecule may be broken by the box, but must be smaller than half of it.
 
-    Raises SimulatorError implausible (implausible_value) for a step of more than a quarter of the box, ValueError.
+    max_jump: of a box edge, from one frame to the next; math.inf for none.
+
+    Raises SimulatorError implausible (implausible_value) for a longer step, ValueError.
     """
     if frames.boxes.ndim != 2:
         raise ValueError("molecules are followed in boxes with right angles only")
@@ -213,20 +215,20 @@ def molecule_centres(frames: BoxFrames, masses: ArrayLike) -> Array:
     sums = np.zeros((n_molecules, len(arms), 3))
     np.add.at(sums, molecules, (arms * weights[:, None]).swapaxes(0, 1))
     centres = anchors + sums.swapaxes(0, 1) / np.bincount(molecules, weights)[:, None]
-    return unwrapped(centres, frames.boxes)
+    return unwrapped(centres, frames.boxes, max_jump)
 
 
-def unwrapped(points: Array, boxes: Array) -> Array:
+def unwrapped(points: Array, boxes: Array, max_jump: float = MAX_JUMP) -> Array:
     """Returns the continuous paths of points, f x m x 3, in boxes with edges, f x 3, angstrom.
 
-    Raises SimulatorError implausible (implausible_value) for a step of more than a quarter of the box from one frame
+    Raises SimulatorError implausible (implausible_value) for a step of more than `max_jump` of the box from one frame
     to the next: frames so far apart do not show which way a point went.
     """
     edges = boxes[1:, None]
     steps = np.diff(points, axis=0)
     steps = steps - edges * np.round(steps / edges)
     largest = float((np.abs(steps) / edges).max()) if len(steps) else 0.0
-    if largest > MAX_JUMP:
+    if largest > max_jump:
         raise failure(
             Reason.IMPLAUSIBLE_VALUE,
             f"a molecule moves by {largest:.2f} of the box from one frame to the next: take frames more often",

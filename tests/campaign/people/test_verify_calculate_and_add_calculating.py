@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sciagent.campaign.people.declared_and_learnt_costs import costs_of
 from sciagent.campaign.people.verify_calculate_and_add import calculate, rungs_for
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structures_of
@@ -105,6 +106,17 @@ def test_an_anion_among_the_molecules_brings_diffuse_functions(smiles: list[str]
     assert rungs[-1].verifier.settings.basis == basis
 
 
+def test_refusals_do_not_teach_that_a_calculation_is_cheap(local: Ledger, worker: Worker, tmp_path: Path) -> None:
+    rungs = rungs_for("md.liquid", {}, tmp_path)
+    answers = list(calculate(local, rungs, structures_of(["CC(=O)[O-]", "O"]), worker=worker))
+    assert [answer.outcome for answer in answers] == ["refused", "refused"]
+    [cost] = costs_of(rungs[-1], ["CCO"], local)
+    assert (cost.earlier_jobs, cost.ratio) == (0, 1.0)
+    rungs = rungs_for("xtb.singlepoint", {}, tmp_path)
+    assert len(list(calculate(local, rungs, structures_of(["CCO", "CC(=O)[O-]"]), worker=worker))) == 2
+    assert costs_of(rungs[-1], ["CCO"], local)[0].earlier_jobs > 0, "computations teach"
+
+
 def test_a_unit_is_shown_as_asked(local: Ledger, worker: Worker, tmp_path: Path) -> None:
     rungs = rungs_for("xtb.solvation", CASES["xtb.solvation"], tmp_path)
     (canonical,) = calculate(local, rungs, structures_of(["CCO"]), worker=worker)
@@ -139,3 +151,4 @@ def test_a_calculation_that_was_cut_short_goes_on_from_its_checkpoint(ledger: Le
     [whole] = calculate(ledger, rungs, structures_of(["CCO"]))
     assert whole.outcome == "ok" and whole.core_seconds < 8 * 0.3
     assert list(checkpoints.glob("*")) == []
+    assert costs_of(rungs[-1], ["CCO"], ledger)[0].earlier_jobs == 0, "the cost of the rest teaches nothing"

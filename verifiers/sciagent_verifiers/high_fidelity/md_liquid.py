@@ -71,6 +71,8 @@ SECONDS_PER_ATOM_STEP = 3.5e-6
 """Core-seconds of an atom and step on the CPU platform, one thread, with frames and files."""
 SECONDS_PER_GAS_STEP = 2.5e-5
 SECONDS_PER_HEAVY_ATOM = 0.5  # of AM1-BCC charges: antechamber and sqm
+WATER = "O"
+"""SMILES."""
 CONFORMERS = 10  # of the gas and of the packed boxes
 
 Observable = Literal["density", "vaporisation", "diffusion"]
@@ -171,9 +173,9 @@ class MdLiquid(MoleculeVerifier):
     them. The error of the force field is in `method_errors`.
 
     A run is a chain of files in the checkpoint folder: after a kill, or a limit that is raised, the next attempt goes
-    on, with equal bits on the same machine and version of OpenMM, elsewhere within the uncertainty. Refused: charged
-    molecules, radicals, elements without parameters, terms without parameters, by atom and term. A box that boils, or
-    whose molecules do not flow, ends as `phase`.
+    on, with equal bits on the same machine and version of OpenMM, elsewhere within the uncertainty. Refused: water,
+    charged molecules, radicals, elements and terms without parameters, by atom and term. A box that boils, or whose
+    molecules do not flow, ends as `phase`.
 
     Sources: OpenMM: Eastman et al., J. Phys. Chem. B 128, 109 (2024). Sage: Boothroyd et al., J. Chem. Theory Comput.
     19, 3251 (2023). AM1-BCC: Jakalian et al., J. Comput. Chem. 23, 1623 (2002).
@@ -213,6 +215,8 @@ class MdLiquid(MoleculeVerifier):
         return at(self.level, *(prop for name, prop in wanted.items() if name in self.settings.observables))
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
+        if candidate.smiles == WATER:
+            return Refusal(Reason.NO_PARAMETERS, "water has models of its own, which this force field does not hold")
         return refusal_of_force_fields(candidate, self.settings.max_atoms)
 
     def cost(self, candidate: Molecule) -> Cost:
@@ -286,14 +290,15 @@ class MdLiquid(MoleculeVerifier):
             "molecules": values.molecules,
             "box_edge": values.edge,
             "independent_densities": values.density.independent,
-            "independent_energies": values.liquid_energy.independent,
-            "liquid_energy_kj_mol": values.liquid_energy.mean,
             "flow_angstrom2": values.flow,
             UNCERTAINTY_KIND: {row.property: SIMULATION for row in rows},
         }
         missing = {f"{one}-{other}" for one, other in self.settings.rdf} - {name for name, _ in values.distributions}
         if missing:
             diagnostics["pairs_that_it_lacks"] = sorted(missing)
+        if values.liquid_energy is not None:
+            diagnostics["independent_energies"] = values.liquid_energy.independent
+            diagnostics["liquid_energy_kj_mol"] = values.liquid_energy.mean
         if values.gas_energy is not None:
             diagnostics["gas_energy_kj_mol"] = values.gas_energy.mean
         if values.diffusion is not None:
