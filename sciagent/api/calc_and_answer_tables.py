@@ -19,6 +19,7 @@ from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structur
 from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
+from sciagent.domain.states_and_needs import Hear
 from sciagent.inputs.environment_variables import user
 from sciagent.report.parts.wording import repeatability_text
 
@@ -61,14 +62,16 @@ def answers_of(
     column: str | None,
     keep: Sequence[str] | None,
     ledger: Any,
+    hear: Hear | None = None,
 ) -> Iterator[CalculatedCandidate]:
-    """Yields the answers one by one; mistakes in the arguments are raised at once, before any calculation."""
+    """Yields the answers one by one; mistakes in the arguments are raised at once, before any calculation. hear: takes
+    the progress of long verifications, with the key of the candidate."""
     listed = list(smiles)
     subject = subject_for(verifier)
     structures = partial(structures_of, listed, file, column, keep, subject)
     rungs = rungs_for(verifier, settings, Path.cwd(), structures())  # charges decide defaults of settings
     check_units(rungs[-1], units)
-    return calculate(ledger, rungs, structures(), units, user())
+    return calculate(ledger, rungs, structures(), units, user(), hear=hear)
 
 
 def result_table(verifier: str, answers: Sequence[CalculatedCandidate]) -> ResultTable[CalculatedCandidate]:

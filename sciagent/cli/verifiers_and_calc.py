@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json import dumps
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -34,6 +35,7 @@ from sciagent.cli.output_logging_and_given_structures import (
 )
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.safe_text_and_durations import Paragraph, one_line
+from sciagent.domain.states_and_needs import Hear, ReportedProgress
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -242,6 +244,7 @@ def _amount(value: float) -> str:
 
 SLOW = 1.0  # core-seconds from which a molecule gets a line of progress
 EVERY = 100  # each molecule with such a number gets one, too
+HEARD_SECONDS = 10.0  # between two lines on how far a long calculation is
 
 
 def calc(
@@ -289,6 +292,7 @@ def calc(
         column=column,
         keep=keep,
         ledger=opened,
+        hear=heard_now_and_then(),
     )
     answers, is_interrupted = _collected(stream)
     failures = []
@@ -330,6 +334,19 @@ def _called(answer: CalculatedCandidate) -> str:
     return one_line((is_file and read) or answer.text, MAX_TEXT) or "nothing"
 
 
+def heard_now_and_then() -> Hear:
+    """Returns what prints the progress of a long calculation on stderr, at most every HEARD_SECONDS."""
+    printed_at = monotonic()
+
+    def hear(key: str, progress: ReportedProgress) -> None:
+        nonlocal printed_at
+        if monotonic() - printed_at >= HEARD_SECONDS:
+            printed_at = monotonic()
+            say(progress.words)
+
+    return hear
+
+
 def _progress(answer: CalculatedCandidate, n: int) -> None:
     """Prints a line on stderr for a molecule that took its time, and for each hundredth."""
     if answer.core_seconds >= SLOW:
@@ -341,11 +358,11 @@ def _progress(answer: CalculatedCandidate, n: int) -> None:
 def _parts(verifier: str, answers: Sequence[CalculatedCandidate]) -> Iterator[Part]:
     from sciagent.api import calc_and_answer_tables
 
-    if not any(answer.values for answer in answers):
-        return
-    if not on_terminal():
+    if answers and not on_terminal():
         records = [calc_and_answer_tables.record(answer, as_text=True) for answer in answers]
         yield records_table(records)
+        return
+    if not any(answer.values for answer in answers):
         return
     if calc_and_answer_tables.side_by_side(answers):
         yield calc_and_answer_tables.result_table(verifier, answers).table()

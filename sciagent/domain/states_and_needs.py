@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
@@ -224,6 +224,10 @@ class ReportedProgress:
             parts.append(f"reported {duration(self.age_seconds)} ago")
         told = ", ".join(parts)
         return f"{told}: {self.text}" if self.text else told
+
+
+Hear = Callable[[str, ReportedProgress], None]
+"""What takes the progress of verifications: the key of a candidate and its report."""
 
 
 def cost_of_killed(wall_seconds: float, cores: int) -> Cost:

@@ -17,8 +17,10 @@ from pymatgen.core import Lattice, Structure
 
 from sciagent.api import calc_and_answer_tables
 from sciagent.api.calc_and_answer_tables import answers_of
+from sciagent.cli import verifiers_and_calc
 from sciagent.cli.verifiers_and_calc import nested
 from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate, json_schema
+from sciagent.domain.states_and_needs import ReportedProgress
 from sciagent.errors import UsageError
 from tests.support.typed import call, refused, told
 
@@ -43,6 +45,12 @@ def test_a_file_becomes_tab_separated_numbers_with_names_and_a_bad_row_loses_not
     listed = json.loads(call("calc", "molecule.checks", "--file", "m.csv", "--json").stdout)
     jsonschema.validate(listed, json_schema(list[CalculatedCandidate]))
     assert listed[0]["names"] == {"compound_id": ["A1"]} and listed[0]["reused"]
+
+
+def test_a_molecule_without_a_value_has_its_line_in_a_pipe() -> None:
+    result = call("calc", "molecule.checks", "nothing")
+    rows = list(csv.DictReader(io.StringIO(result.stdout), delimiter="\t"))
+    assert [(row["smiles"], row["outcome"]) for row in rows] == [("nothing", "refused")]
 
 
 def test_a_file_that_cannot_be_read_as_a_structure_is_named_and_not_printed(tmp_path: Path) -> None:
@@ -86,3 +94,14 @@ def test_a_remark_on_a_good_answer_is_shown_below_it() -> None:
     result = call("calc", "xtb.thermo", "CC(C)=O")
     assert result.exit_code == 0
     assert "CC(C)=O: displaced both ways along 62i cm^-1" in " ".join(result.stderr.split())
+
+
+def test_a_long_calculation_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hear = verifiers_and_calc.heard_now_and_then()
+    hear("key", ReportedProgress(1, 4, "box 1 of 3"))
+    assert capsys.readouterr().err == "", "nothing within the first seconds"
+    monkeypatch.setattr(verifiers_and_calc, "HEARD_SECONDS", 0.0)
+    hear("key", ReportedProgress(2, 4, "box 2 of 3"))
+    assert "50 %: box 2 of 3" in capsys.readouterr().err

@@ -36,7 +36,7 @@ from sciagent.domain.objectives import decisive
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.rung_positions_and_tiers import Position
-from sciagent.domain.states_and_needs import DEATHS, JobState, Standing
+from sciagent.domain.states_and_needs import DEATHS, Hear, JobState, Standing
 from sciagent.domain.worth import Basis
 from sciagent.execution.worker.end_attempts import REACHED_LIMIT, DirectResult, complete_direct, store_files
 from sciagent.execution.worker.read_claimed_jobs import direct_checkpoint, drop_direct_checkpoint, scratch_of
@@ -74,9 +74,10 @@ def run_directly(
     candidate: Candidate,
     candidate_id: int,
     campaign_id: int | None = None,
+    hear: Hear | None = None,
 ) -> HostResult:
     """Runs a rung on one candidate without a job, and records the result. campaign_id: the campaign that pays; None
-    for `sciagent verify`.
+    for `sciagent verify`. hear: takes its progress.
 
     A long verification that is killed, or that reaches a limit, leaves its checkpoint for the next run, whose cost is
     that of the rest alone and teaches nothing."""
@@ -86,7 +87,7 @@ def run_directly(
     with direct_checkpoint(scratch, key.hash) as checkpoints:
         goes_on = any(folder.exists() for folder in checkpoints)
         request = replace(Request.of(verifier, (candidate,), rung.limits), checkpoints=checkpoints)
-        result = worker.run(request)[0]
+        result = worker.run(request, hear)[0]
         if checkpoints and result.finding.outcome not in REACHED_LIMIT:
             drop_direct_checkpoint(scratch, key.hash)
     files = store_files(ledger, [result])[0]
@@ -101,14 +102,15 @@ def run_directly(
 
 
 def known_or_run(
-    ledger: Ledger, worker: Worker, rung: BuiltRung, candidate: Candidate, candidate_id: int
+    ledger: Ledger, worker: Worker, rung: BuiltRung, candidate: Candidate, candidate_id: int, hear: Hear | None = None
 ) -> tuple[Finding | RecordedEvidence, float | None]:
-    """Returns a rung's answer on one candidate and the cost in core-seconds; the cost is None for reused evidence."""
+    """Returns a rung's answer on one candidate and the cost in core-seconds; the cost is None for reused evidence.
+    hear: takes the progress."""
     with ledger.read() as connection:
         known = evidence.find_reusable(connection, [candidate_id], rung.verifier.computation)
     if candidate_id in known:
         return known[candidate_id], None
-    result = run_directly(ledger, worker, rung, candidate, candidate_id)
+    result = run_directly(ledger, worker, rung, candidate, candidate_id, hear=hear)
     return result.finding, result.cost.get("core_seconds", 0.0)
 
 

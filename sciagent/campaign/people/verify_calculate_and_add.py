@@ -63,7 +63,7 @@ from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import conversion_factor
 from sciagent.domain.rung_calibration_on_measurements import calibrated
-from sciagent.domain.states_and_needs import Standing, Verb
+from sciagent.domain.states_and_needs import Hear, Standing, Verb
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 from sciagent.execution.worker.read_claimed_jobs import scratch_of
 from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
@@ -231,12 +231,15 @@ def calculate(
     units: Units | None = None,
     who: str = "",
     worker: Worker | None = None,
+    hear: Hear | None = None,
 ) -> Iterator[CalculatedCandidate]:
     """Yields the verifier's answer on each molecule. Evidence in the ledger is reused, new evidence is recorded there.
 
     rungs: as `rungs_for` returns them. worker: a process that has started already; by default a new one, which ends
-    with the last molecule. A molecule that the safety screen refuses is not calculated, and the refusal is logged.
-    Names from a file are stored.
+    with the last molecule. hear: takes the progress of long verifications.
+
+    A molecule that the safety screen refuses is not calculated, and the refusal is logged. Names from a file are
+    stored.
     """
     for rung in rungs:
         check_engines(rung)
@@ -246,11 +249,17 @@ def calculate(
             worker = Worker(scratch_of(ledger.artifacts), preload=[rung.verifier.name for rung in rungs])
             leaving.enter_context(worker)
         for molecule in molecules:
-            yield _calculated(ledger, worker, rungs, molecule, units or {}, who)
+            yield _calculated(ledger, worker, rungs, molecule, units or {}, who, hear)
 
 
 def _calculated(
-    ledger: Ledger, worker: Worker, rungs: Sequence[BuiltRung], molecule: StructureRecord, units: Units, who: str
+    ledger: Ledger,
+    worker: Worker,
+    rungs: Sequence[BuiltRung],
+    molecule: StructureRecord,
+    units: Units,
+    who: str,
+    hear: Hear | None,
 ) -> CalculatedCandidate:
     """Returns the answer of the last rung on a molecule, or of the first rung without a value."""
     text = molecule.text
@@ -270,7 +279,7 @@ def _calculated(
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
         candidates.enter_names(connection, None, [(candidate_id, names)])
     for rung in rungs:
-        answer, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
+        answer, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id, hear)
         if answer.outcome is not Outcome.OK:
             break
     if rung.verifier.name == subject.screen and answer.outcome is Outcome.REFUSED:

@@ -7,13 +7,13 @@ import contextlib
 import queue
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from sciagent.domain.states_and_needs import ReportedProgress
+from sciagent.domain.states_and_needs import Hear
 from sciagent.execution.worker.end_attempts import lost_with_host
 from sciagent.execution.worker.presence_and_leases import LeaseRenewer, RenewedLeases, hearing
 from sciagent.execution.worker.read_claimed_jobs import ClaimedJob
@@ -52,7 +52,7 @@ class _Call:
             self.worker.cancel()
 
     @property
-    def hear(self) -> Callable[[str, ReportedProgress], None]:
+    def hear(self) -> Hear:
         """The receiver of the jobs' progress."""
         return hearing(self.jobs, self.held)
 

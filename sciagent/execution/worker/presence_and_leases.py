@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from sciagent.domain.states_and_needs import ReportedProgress
+from sciagent.domain.states_and_needs import Hear, ReportedProgress
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
 from sciagent.execution.worker.end_attempts import reap_expired
 from sciagent.execution.worker.read_claimed_jobs import ClaimedJob
@@ -137,7 +137,7 @@ class RenewedLeases:
         self.unwritten[claim.attempt_id] = replace(progress, remaining_seconds=remaining)
 
 
-def hearing(jobs: Sequence[ClaimedJob], held: RenewedLeases) -> Callable[[str, ReportedProgress], None]:
+def hearing(jobs: Sequence[ClaimedJob], held: RenewedLeases) -> Hear:
     """Returns the receiver of the progress of jobs, by the key of their candidate. held: the leases of the jobs."""
     claims = {job.candidate.key: job.claim for job in jobs}
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile, Finding
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.domain.states_and_needs import MAX_LOSSES, ReportedProgress
+from sciagent.domain.states_and_needs import MAX_LOSSES, Hear, ReportedProgress
 from sciagent.errors import UsageError
 from sciagent.verification.declarations_and_availability import interpreter_of
 from sciagent.verification.sandbox.messages import Job, Limits, Sent, StoredFile, finding_from_wire
@@ -127,7 +127,7 @@ class Worker:
         self._number = 0  # of the last job
         self._cancelled = threading.Event()
         self._running = False
-        self._hear: Callable[[str, ReportedProgress], None] | None = None
+        self._hear: Hear | None = None
         self._wasted = Cost()  # of failed attempts of a candidate that is tried again
         self._versions: dict[str, str] = {}  # of the engines, as the zygote states them for the running job
         self._link = ZygoteLink(self.folder, self._preload)  # to the zygote of the running or the last job
@@ -144,7 +144,7 @@ class Worker:
         """The process id of the zygote. It changes if the zygote has died and `run` is called again."""
         return self._link.pid
 
-    def run(self, request: Request, hear: Callable[[str, ReportedProgress], None] | None = None) -> list[HostResult]:
+    def run(self, request: Request, hear: Hear | None = None) -> list[HostResult]:
         """Returns one result for each candidate, in order, even if the verifier crashes. hear: called in this thread
         with the key of a candidate and the progress that its verification reports.
 
