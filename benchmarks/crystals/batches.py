@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pymatgen.core import Lattice, Structure
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
@@ -47,9 +48,10 @@ CELLS = (
 )
 """32 cells of 2 to 8 atoms in the shorthand of prototypes."""
 REPEATED = ("rocksalt Na Cl", "rocksalt Mg O", "perovskite Sr Ti O", "rutile Ti O", "wurtzite Zn O", "CsCl Cs Cl")
+ARAGONITE = "aragonite"
 LATTICES = (
     *REPEATED, "diamond Si", "corundum Al O", "spinel Mg Al O", "quartz Si O", "orthorhombic-perovskite Ca Ti O",
-    "orthorhombic-perovskite Cs Sn I", "orthorhombic-perovskite Cs Pb Br",
+    "orthorhombic-perovskite Cs Sn I", "orthorhombic-perovskite Cs Pb Br", "quartz Ge O", ARAGONITE,
 )  # fmt: skip
 RANGED = ("rocksalt Mg O", "zincblende Si C", "half-Heusler Ti Ni Sn")
 STARTS = 4
@@ -314,13 +316,21 @@ def _lattice_starts() -> list[Any]:
     rng = np.random.default_rng(1)
     starts = []
     for text in LATTICES:
-        prototype = atoms_of(crystal_of(text))
+        prototype = _aragonite() if text == ARAGONITE else atoms_of(crystal_of(text))
         dilated = prototype.copy()
         dilated.set_cell(1.03 * prototype.cell.array, scale_atoms=True)
         starts += [prototype, dilated]
         for seed in range(3):
             starts.append(_disturbed(prototype, rng, seed))
     return starts
+
+
+def _aragonite() -> Any:
+    """Returns CaCO3 as ase.Atoms. Source: de Villiers, Am. Mineral. 56, 758 (1971)."""
+    lattice = Lattice.orthorhombic(5.7404, 4.9614, 7.9671)
+    sites = [[0.7597, 0.25, 0.4150], [0.9138, 0.25, 0.7622], [0.9038, 0.25, 0.9225], [0.9138, 0.4736, 0.6810]]
+    structure = Structure.from_spacegroup("Pnma", lattice, ["Ca", "C", "O", "O"], sites)
+    return atoms_of(crystal_from_structure(structure))
 
 
 def _disturbed(atoms: Any, rng: np.random.Generator, seed: int) -> Any:

@@ -124,7 +124,7 @@ def test_lengths_along_which_no_bonds_run_have_no_uncertainty() -> None:
     assert layered["lattice_a"] and layered["lattice_c"] is None
     assert layered["volume_per_atom"] is None and layered["density"] is None
     salt = errors(SALT)
-    assert salt["lattice_a"] == pytest.approx(2 * (errors(SALT, 0.005)["lattice_a"] or 0), rel=0.001)
+    assert salt["lattice_a"] == pytest.approx(2 * (errors(SALT, 0.005)["lattice_a"] or 0), rel=0.002)
     assert salt["lattice_alpha"] == 0
     monoclinic = errors(decorated("baddeleyite", ("Zr", "O")))
     assert monoclinic["lattice_alpha"] == 0 and (monoclinic["lattice_beta"] or 0) > 0.1

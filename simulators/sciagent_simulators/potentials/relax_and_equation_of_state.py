@@ -50,8 +50,11 @@ TIGHTER = (4, 16)
 SETTLED = 0.006
 """Strain (root mean square of three) up to which a further relaxation confirms the one before: 1 % along an axis."""
 FURTHER_STEPS = 3  # times as many evaluations in a further relaxation
+NOTED = 8
+"""Times the limit of the forces at which a cell is noted, whose strain up to the end tells how converged it is. Nearer
+to the limit the strain depends on the step at which forces happened to fall below it."""
 LOOSER = 4
-"""Times the limit of the forces at which a cell is noted, whose strain up to the end tells how converged it is."""
+"""Times the smallest limit of the forces at which the strain of a cell that begins with small ones can be told."""
 TIGHTEST = 0.0005
 """Limit of the forces, eV/angstrom, below which the strain of a cell is not followed."""
 
@@ -84,7 +87,7 @@ class Relaxed:
     """The reason why there is no result; None if the relaxation has converged."""
     last_strain: float = 0.0
     """Root mean square of the principal strains of the cell in the last part of the relaxation, without unit: since
-    forces were LOOSER times the limit (0 if nobody asked for it), or in the last further relaxation by `settle`."""
+    forces were NOTED times the limit (0 if nobody asked for it), or in the last further relaxation by `settle`."""
 
     @property
     def energy_per_atom(self) -> float:
@@ -109,7 +112,7 @@ class _Member:
     has_strain: bool = False
     """Whether the strain of the last part of the relaxation is measured."""
     noted: Numbers = field(init=False)
-    """3 x 3, the cell when a force was last above LOOSER times the limit, or the first one, in angstrom."""
+    """3 x 3, the cell when a force was last above NOTED times the limit, or the first one, in angstrom."""
     cell: Numbers = field(init=False)
     """3 x 3, the cell before the relaxation, vectors as rows, in angstrom."""
     logarithm: Numbers = field(init=False)
@@ -176,9 +179,9 @@ class _Member:
     def _note_cell(self) -> None:
         """Notes the cell while forces are large. A crystal that begins with small ones is relaxed further."""
         fmax = self.fmax
-        if fmax > LOOSER * self.limit:
+        if fmax > NOTED * self.limit:
             self.noted = self.atoms.cell.array.copy()
-        elif self.steps == 1:
+        elif self.steps == 1 and fmax <= LOOSER * self.limit:
             self.limit = max(fmax / LOOSER, min(self.limit, TIGHTEST))
 
     def step(self) -> None:
