@@ -329,7 +329,12 @@ def _check_objectives(parts: Draft, faults: Faults, derived: Sequence[DerivedPro
     for i, objective in parts.objectives.items():
         if objective.property not in measured:
             message = f'no rung up to the terminal "{parts.terminal}" measures "{objective.property}"'
-            faults.add(("objectives", i, "property"), message, f"measured: {', '.join(sorted(measured)) or 'nothing'}")
+            hint = f"measured: {', '.join(sorted(measured)) or 'nothing'}"
+            for rung in parts.ladder.values():
+                setting = rung.setting_that_hides(objective.property)
+                if setting is not None:
+                    hint = f'rung "{rung.rung}" measures it without `{setting}`'
+            faults.add(("objectives", i, "property"), message, hint)
     check_calibrations(parts.objectives, parts.ladder, last, derived, faults)
 
 

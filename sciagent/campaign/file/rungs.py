@@ -445,6 +445,10 @@ class RungSpec(Part):
             for name, limits in self.accept.items()
         }
 
+    def setting_that_hides(self, name: str) -> str | None:
+        """Returns a stated setting without which the verifier would measure the property, as it stands in the file."""
+        return _setting_that_hides(name, self.settings, type(self.configured), self._base)
+
     def measured(self) -> tuple[str, ...]:
         """Returns the names of properties that the verifier can report."""
         return tuple(sorted({measure.property.name for measure in self.measures}))

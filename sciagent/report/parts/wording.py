@@ -21,6 +21,8 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import (
     BETWEEN_LIMITS,
     ISOMER,
     MEAN,
+    RELAXATION,
+    SIMULATION,
     UNCERTAINTY_KIND,
     WEIGHTED_MEAN,
     Measured,
@@ -313,6 +315,9 @@ EXPLAINED_REPEATABILITY = {
 subject."""
 
 
+REPEATED = {SIMULATION: "over replicas of the simulation", RELAXATION: "of the relaxation"}
+"""What a repeatability is over, by the kind of the uncertainty; else it is over what the subject repeats."""
+
 MEANS = (MEAN, WEIGHTED_MEAN, BETWEEN_LIMITS)
 """The kinds of the uncertainty of a value that is made of several measurements."""
 
@@ -332,10 +337,12 @@ def mean_note(kind: str, n: int = 0) -> str:
 def uncertainties_text(kinds: Collection[str | None], words: Words) -> str:
     """Returns a sentence without a full stop on what the ± of several values is. kinds: of their uncertainties; None: a
     value of a person or a file, or one that does not say. words: of the subject."""
-    repeated = f"the repeatability over {words.repeats}"
     of_means = "the standard error of the mean"
     has_means = any(kind in MEANS for kind in kinds)
-    if any(kind is not None and kind not in MEANS for kind in kinds):
+    computed = {kind for kind in kinds if kind is not None and kind not in MEANS}
+    if computed:
+        sources = sorted({REPEATED.get(kind, f"over {words.repeats}") for kind in computed})
+        repeated = f"the repeatability {' or '.join(sources)}"
         after = f"; of a value pooled from several measurements {of_means}" if has_means else ""
         return f"± is {repeated} (k = 1){after}"
     if has_means:

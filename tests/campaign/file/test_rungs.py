@@ -115,6 +115,13 @@ def test_a_gate_names_the_setting_that_hides_its_property(tmp_path: Path) -> Non
     text = TEXT.replace("{verifier: bad.noop, gate: {logp: {min: 0}}}", rung).replace(": molecule\n", ": crystal\n")
     with pytest.raises(SpecError, match=r"does not measure .*\n +it does without `known_phases: none`"):
         parse_spec(text.replace("molecule.checks", "crystal.checks"), base=tmp_path)
+    asked = text.replace(", gate: {energy_above_known_phases: {max: 0}}", "").replace(
+        "property: logp, min: 0", "property: energy_above_known_phases, max: 0, unit: eV/atom"
+    )
+    (tmp_path / "salt.csv").write_text("structure\nrocksalt Na Cl\n")
+    asked = asked.replace("molecules.smi", "salt.csv")
+    with pytest.raises(SpecError, match=r'no rung .*\n +rung "mlff_relax" measures it without `known_phases: none`'):
+        parse_spec(asked.replace("molecule.checks", "crystal.checks"), base=tmp_path)
 
 
 def test_inline_counts_in_the_hash_only_where_it_is_set(misbehaving: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
@@ -22,6 +23,19 @@ from sciagent.report.parts import wording
 )
 def test_a_value_says_its_uncertainty_or_that_nobody_knows_it(quantity: Quantity, text: str) -> None:
     assert wording.value(Measured("homo_lumo_gap", Level("PBE0"), quantity)) == text
+
+
+@pytest.mark.parametrize(
+    ("subject", "kinds", "text"),
+    [
+        ("molecule", {"class"}, "over conformer searches"),
+        ("molecule", {"simulation"}, "over replicas of the simulation"),
+        ("crystal", {"relaxation", "class"}, "of the relaxation or over starting structures"),
+    ],
+)
+def test_a_repeatability_says_what_was_repeated(subject: str, kinds: set[str], text: str) -> None:
+    found = wording.uncertainties_text(kinds, subject_of(subject).words)
+    assert found == f"± is the repeatability {text} (k = 1)"
 
 
 def test_a_reason_names_properties_as_the_table_does() -> None:
