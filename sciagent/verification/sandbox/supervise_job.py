@@ -91,8 +91,11 @@ class Control:
         Raises DriverGoneError at the end of file.
         """
         with contextlib.suppress(BlockingIOError):
-            while chunk := self._socket.recv(READ_BYTES, socket.MSG_DONTWAIT):
-                self._buffer += chunk
+            try:
+                while chunk := self._socket.recv(READ_BYTES, socket.MSG_DONTWAIT):
+                    self._buffer += chunk
+            except ConnectionResetError as error:
+                raise DriverGoneError from error
             raise DriverGoneError  # the other end of the socket is closed
         *lines, self._buffer = self._buffer.split(b"\n")
         jobs = []

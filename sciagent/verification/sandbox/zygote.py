@@ -119,6 +119,7 @@ def main(connection: socket.socket, driver: int, nursery: int) -> None:
     control = Control(connection, driver)
     request = control.first()
     folder = Path(request["folder"])
+    is_driver_gone = False
     marker = os.environ[process_trees.MARKER]
     try:
         os.environ.clear()
@@ -130,10 +131,11 @@ def main(connection: socket.socket, driver: int, nursery: int) -> None:
         control.say("born", pid=os.getpid())
         serve(control, folder)
     except DriverGoneError:
-        pass
+        is_driver_gone = True
     finally:
         process_trees.kill_descendants()
-        shutil.rmtree(folder, ignore_errors=True)
+        if is_driver_gone:  # a driver that goes on reads the log of another end, and the spooled artifacts
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _restore(pickled: bytes) -> None:

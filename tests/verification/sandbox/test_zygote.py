@@ -42,6 +42,16 @@ def test_a_killed_zygote_loses_what_ran_and_is_replaced(misbehaving: Path, mark:
         assert said(run(worker, "bad.noop")) == ["ok"]
 
 
+def test_the_error_that_ends_a_zygote_is_told(misbehaving: Path, tmp_path: Path) -> None:
+    with Worker(tmp_path) as worker:
+        assert said(run(worker, "bad.noop")) == ["ok"]
+        threading.Timer(0.7, os.kill, (worker.pid, signal.SIGINT)).start()  # raises KeyboardInterrupt there
+        [lost] = worker.run(Request("bad.forks", {"then_hang": True}, ABC[:1], Limits(100)))
+        assert said([lost]) == ["lost/worker_died"]
+        assert "exit status 1" in lost.finding.detail and "KeyboardInterrupt" in lost.finding.detail
+        assert said(run(worker, "bad.noop")) == ["ok"], "its folder is still there"
+
+
 def test_only_the_candidate_at_work_is_lost_with_a_zygote(misbehaving: Path, tmp_path: Path) -> None:
     with Worker(tmp_path) as worker:
         results = run(worker, "bad.remote", *ABC, seconds=0.5, steps=1, kill_at="CCN")
