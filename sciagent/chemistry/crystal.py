@@ -130,6 +130,16 @@ class Crystal:
             raise InvalidCandidateError(Reason.UNPARSABLE, detail[:MAX_DETAIL]) from error
 
 
+def space_group_of(structure: Any, symprec: float = 0.05) -> str:
+    """Returns the symbol of a pymatgen Structure's space group; empty if spglib finds none. symprec: angstrom."""
+    from pymatgen.symmetry.analyzer import SpacegroupAnalyzer
+
+    try:
+        return str(SpacegroupAnalyzer(structure, symprec=symprec).get_space_group_symbol())
+    except Exception:  # noqa: BLE001  spglib and pymatgen raise several types without a common base
+        return ""
+
+
 def crystal_from_structure(structure: Any) -> Crystal:
     """Returns the crystal of a pymatgen Structure, without oxidation states and site properties.
 

@@ -10,6 +10,7 @@ from ase.build import bulk
 
 from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 from sciagent.errors import SimulatorError
+from sciagent_simulators.potentials import relaxed_phases_and_hull
 from sciagent_simulators.potentials.competing_prototypes import pair_phases
 from sciagent_simulators.potentials.potential_base_and_registry import (
     MP2020,
@@ -18,7 +19,7 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     PotentialValues,
     load_potential,
 )
-from sciagent_simulators.potentials.relax_and_equation_of_state import relax
+from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, relax
 from sciagent_simulators.potentials.relaxed_phases_and_hull import (
     MPTRJ,
     PROTOTYPE_OF,
@@ -150,6 +151,21 @@ def test_structures_of_a_user_are_kept_and_named_by_the_user(tmp_path: Path, mon
     assert [each.name for each in again] == ["yours", "fluoride"]
     assert counted.asked == asked + 1
     assert relaxed_structures(counted, SCALE, {}) == []
+
+
+def test_a_phase_that_leaves_its_prototype_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path))
+
+    def shearing(potential: Any, cells: Sequence[Any], *limits: Any) -> list[Relaxed]:
+        """Relaxes by a model without bonds, from sheared cells."""
+        sheared = [cell.copy() for cell in cells]
+        for cell in sheared:
+            cell.set_cell(cell.cell.array @ [[1, 0.03, 0], [0.03, 1, 0.01], [0, 0.01, 1]], scale_atoms=True)
+        return relax(potential, sheared, *limits)
+
+    monkeypatch.setattr(relaxed_phases_and_hull, "relax", shearing)
+    phases = known_phases(BondlessPotential(SCALE), SCALE, [("Na", "Cl")])
+    assert "rocksalt NaCl, relaxed to P-1" in {phase.name for phase in phases.phases}
 
 
 @pytest.mark.long

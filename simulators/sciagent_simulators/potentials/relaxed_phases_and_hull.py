@@ -31,7 +31,7 @@ from typing import Any
 
 from ase.data import chemical_symbols
 
-from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystal import Crystal, space_group_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
@@ -122,7 +122,7 @@ def _structures() -> Mapping[str, Any]:
     return structures
 
 
-RECIPE = 3  # raise it whenever the phases or their relaxation change
+RECIPE = 4  # raise it whenever the phases or their relaxation change
 FMAX = 0.03  # eV/angstrom, limit of the forces
 STEPS = 500  # largest number of evaluations of a phase
 FURTHER = "+"
@@ -306,8 +306,12 @@ def _relaxed(
     for (name, label, structure), relaxed in zip(starts, all_relaxed, strict=True):
         if relaxed.fault is None:
             composition = structure.composition
+            after = AseAtomsAdaptor.get_structure(relaxed.atoms)
             phase_name = f"{label} {composition.reduced_formula}"
-            energy = on_mp2020(Energy(relaxed.energy_per_atom, scale), AseAtomsAdaptor.get_structure(relaxed.atoms))
+            group = space_group_of(after)
+            if group != space_group_of(structure):
+                phase_name += f", relaxed to {group}"
+            energy = on_mp2020(Energy(relaxed.energy_per_atom, scale), after)
             phase = Phase(phase_name, composition.get_el_amt_dict(), energy.per_atom)
             phases_by_name[name].append(phase)
     return phases_by_name

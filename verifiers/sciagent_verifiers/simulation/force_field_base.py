@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystal import Crystal, space_group_of
 from sciagent.chemistry.crystals.conventional_cell_and_cif import ConventionalCell, cif_of_cell, conventional_cell
 from sciagent.chemistry.crystals.layers_and_vacuum import VACUUM, part_in_vacuum, soft_vectors
 from sciagent.domain.evidence_keys_and_pooled_replicates import CLASS, RELAXATION, UNCERTAINTY_KIND
@@ -294,7 +294,7 @@ class ForceField(Verifier[Crystal]):
             "steps": relaxation.steps,
             "fmax": relaxation.fmax,
             "volume_change": relaxation.volume_ratio - 1,
-            "space_group": space_group(structure),
+            "space_group": space_group_of(structure),
             "space_group_before": crystal.space_group,
             **facts,
             UNCERTAINTY_KIND: {row.property: CLASS if row.property in of_class else RELAXATION for row in rows},
@@ -314,13 +314,3 @@ def structure_of(relaxation: Relaxed) -> Any:
 
     atoms = relaxation.atoms
     return Structure(Lattice(atoms.cell.array), atoms.get_chemical_symbols(), atoms.get_scaled_positions(wrap=True))
-
-
-def space_group(structure: Any, symprec: float = 0.05) -> str:
-    """Returns the symbol of the space group; empty if spglib finds none."""
-    from pymatgen.symmetry.analyzer import SpacegroupAnalyzer
-
-    try:
-        return str(SpacegroupAnalyzer(structure, symprec=symprec).get_space_group_symbol())
-    except Exception:  # noqa: BLE001  spglib and pymatgen raise several types without a common base
-        return ""
