@@ -183,8 +183,7 @@ class ReportedProgress:
     text: str = ""
     """The present work in a few words."""
     remaining_seconds: float | None = None
-    """Expected wall time from the report to the end, from the speed since the attempt's first report; None while it is
-    unknown."""
+    """Expected wall time from the report to the end, from the attempt's latest speeds; None while it is unknown."""
     age_seconds: float = 0.0
     """Time since the report."""
 

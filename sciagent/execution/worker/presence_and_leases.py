@@ -11,9 +11,12 @@ import logging
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, pairwise
+from statistics import median
+from typing import NamedTuple
 
 from sciagent.domain.states_and_needs import Hear, ReportedProgress
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
@@ -112,6 +115,18 @@ PROGRESS_SECONDS = 2.0  # least time between two writes of progress
 JOIN_SECONDS = 30.0  # longest wait for the renewer, which may be waiting for the database
 
 
+class ReportedStep(NamedTuple):
+    """A report that more was done."""
+
+    at: float
+    """By `time.monotonic`, s."""
+    done: float
+    of: float
+
+
+SPEEDS = 30  # latest speeds of a job, whose median is taken
+
+
 @dataclass(eq=False)
 class RenewedLeases:
     """Jobs whose leases are renewed together."""
@@ -124,16 +139,24 @@ class RenewedLeases:
     """Ids of jobs that were cancelled or whose lease was lost; the value is true if a person cancelled the job."""
     unwritten: dict[int, ReportedProgress] = field(default_factory=dict)
     """Progress by attempt id that is not in the ledger yet."""
-    _first_heard: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """(amount done, time) of the first report of progress, by attempt id."""
+    _steps: dict[int, deque[ReportedStep]] = field(default_factory=dict)
+    """The last reports that more was done, by attempt id."""
 
     def hear(self, claim: Claim, progress: ReportedProgress) -> None:
-        """Take a report of progress, from any thread. The ledger gets it with the expected time to the end."""
-        now = time.monotonic()
-        done, since = self._first_heard.setdefault(claim.attempt_id, (progress.done, now))
+        """Take a report of progress, from any thread. The ledger gets it with the expected time to the end.
+
+        The speed is the median of those between the last reports, since what an earlier attempt has done is reported
+        at once."""
+        now = ReportedStep(time.monotonic(), progress.done, progress.of)
+        steps = self._steps.setdefault(claim.attempt_id, deque(maxlen=SPEEDS + 1))
+        if steps and steps[-1].of != now.of:  # counted anew, in other units
+            steps.clear()
+        if not steps or now.done > steps[-1].done:
+            steps.append(now)
         remaining = None
-        if progress.done > done:
-            remaining = (progress.of - progress.done) * (now - since) / (progress.done - done)
+        if len(steps) > 1:
+            seconds_each = [(b.at - a.at) / (b.done - a.done) for a, b in pairwise(steps)]
+            remaining = (progress.of - progress.done) * median(seconds_each)
         self.unwritten[claim.attempt_id] = replace(progress, remaining_seconds=remaining)
 
 
