@@ -205,13 +205,16 @@ def curve_series(
     x: Sequence[float],
     columns: Mapping[str, Sequence[float]],
     errors: Mapping[str, Sequence[float]] | None = None,
+    legend: Mapping[str, str] | None = None,
 ) -> Series:
     """Returns curves over one column of positions, which may be arrays; of longer ones each second, third, ... point.
 
     title: is cut to MAX_TITLE characters. columns: the values by name. errors: standard uncertainties of some of them.
+    legend: names of curves by column; default: the name of the column.
     """
     step = max(1, math.ceil(len(x) / MAX_POINTS))
     errors = errors or {}
+    legend = legend or {}
     listed = [SeriesColumn(name=x_axis.name, axis=x_axis.name, values=_rounded(x[::step]))]
     curves = []
     for name, values in columns.items():
@@ -220,7 +223,8 @@ def curve_series(
         if name in errors:
             error = f"{name}_error"
             listed.append(SeriesColumn(name=error, axis=y_axis.name, values=_rounded(errors[name][::step])))
-        curves.append(SeriesCurve(name=name.replace("_", " "), x=x_axis.name, y=name, error=error))
+        called = legend.get(name, name.replace("_", " "))
+        curves.append(SeriesCurve(name=called, x=x_axis.name, y=name, error=error))
     return Series(title=title[:MAX_TITLE], axes=[x_axis, y_axis], columns=listed, curves=curves)
 
 

@@ -125,7 +125,7 @@ def test_series_have_times_distances_and_errors() -> None:
     assert series["energy"].axis("energy").unit == "kJ/mol"
     assert series["density"].axis("time").unit == "ps" and len(series["density"].column("replica_2").values) == 375
     curve, second = series["distribution"].curves
-    assert (curve.name, second.name) == ("g1 o o", "g2 ox2h o")
+    assert (curve.name, second.name) == ("O-O", "[OX2H]-O")
     assert curve.error is not None and set(series["distribution"].column(curve.error).values) == {0.1}
 
 

@@ -136,7 +136,7 @@ def test_copper_keeps_its_structure(cheap: None, tmp_path: Path) -> None:
     assert told[-1][0] == told[-1][1] and len(told) > 1200, "progress inside the chunks"
     assert texts[0].startswith("0 of 1 relaxed, 1 evaluations, forces up to "), "and while it relaxes"
     [pairs] = read_series(Path(found.artifacts[-1].path).read_bytes()).curves
-    assert pairs.name == "g1 cu cu" and pairs.error is not None
+    assert pairs.name == "Cu-Cu" and pairs.error is not None
     files = sorted((tmp_path / "checkpoint").rglob("*.zip"))
     assert len(files) == 2 * 7
     before = {file: file.stat().st_mtime_ns for file in files}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ DRAWN = 1200
 """Points of a curve above which only the lowest and highest of each stretch are drawn."""
 WITH_MARKERS = 40
 """Largest number of points of a curve that has a marker at each."""
+LINE = 26
+"""Characters of a line of an axis's label, as many as the height of a panel takes."""
 STYLES: dict[CurveRole, Any] = {
     CurveRole.MEASURED: {"color": COLOURS["ink"], "linewidth": 0.9},
     CurveRole.COMPUTED: {"color": COLOURS["failed"], "linewidth": 1.1, "linestyle": (0, (5, 1))},
@@ -79,7 +82,7 @@ def drawn_series(series: Series, salt: str) -> str:
     for name, axes in zip(axes_of_values, panels, strict=False):  # without values there is still one panel, for marks
         curves_of_axis = [curve for curve in with_values if _value_column(series, curve).axis == name]
         _draw_values(series, curves_of_axis, axes)
-        axes.set_ylabel(cut(series.axis(name).label, 40), fontsize=9)
+        axes.set_ylabel("\n".join(wrap(cut(series.axis(name).label, 60), LINE)), fontsize=9)
     for curve in series.curves:
         if curve.y is None:  # marks at places of the x axis, without values
             _draw_marks(series, curve, panels[-1])

@@ -32,15 +32,18 @@ def distribution_series(
         return {}
     columns: dict[str, list[float]] = {}
     errors: dict[str, list[float]] = {}
+    legend: dict[str, str] = {}
     for number, (name, found) in enumerate(distributions, start=1):
         label = f"g{number}_{re.sub('[^a-z0-9]+', '_', name.lower()).strip('_')[:36]}"
         columns[label] = found.g.tolist()
+        legend[label] = name
         if found.uncertainty is not None:
             errors[label] = found.uncertainty.tolist()
     distance = SeriesAxis(name="r", meaning="distance", unit="angstrom")
     values = SeriesAxis(name="g", meaning=meaning)
     r = distributions[0][1].r.tolist()
-    return {"distribution": curve_series(f"pair distributions of {title}", distance, values, r, columns, errors)}
+    title = f"pair distributions of {title}"
+    return {"distribution": curve_series(title, distance, values, r, columns, errors, legend)}
 
 
 def displacement_series(title: str, interval: float, columns: Mapping[str, list[float]]) -> Series:
