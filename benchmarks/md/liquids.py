@@ -2,7 +2,7 @@
 
     python -m benchmarks.md.liquids --folder FOLDER [--force-field gaff2] [--only NAME]
 
-Each liquid takes 10 to 25 core-minutes. `rows.jsonl` gets a line as each ends, and the same command goes on after the
+Each liquid takes 7 to 30 core-minutes. `rows.jsonl` gets a line as each ends, and the same command goes on after the
 last; a liquid that was stopped in its middle goes on from its files in FOLDER. `--table` prints what is there.
 """
 

@@ -8,8 +8,9 @@ from benchmarks.md import hydration, liquids
 from benchmarks.md.resumable_rows import rows_of
 from sciagent_verifiers.method_errors import MD_LIQUID
 
-CLOSE = {"density": 0.06, "vaporisation_enthalpy": 0.3}
-"""Relative errors beyond which a run is wrong rather than its force field; the largest, of ethyl acetate, is 0.26."""
+CLOSE = {"density": 0.08, "vaporisation_enthalpy": 0.3}
+"""Relative errors beyond which a run is wrong rather than its force field. The largest are those of dichloromethane by
+GAFF2, 0.064, and of ethyl acetate by Sage, 0.26."""
 
 
 def test_each_run_is_of_a_liquid_of_the_list_and_near_its_measured_values() -> None:

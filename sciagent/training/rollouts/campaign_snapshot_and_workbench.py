@@ -331,7 +331,7 @@ class SnapshotBench(AgentWorkbench):
     def _members(self, keys: Sequence[str]) -> set[str]:
         return {key for key in keys if key in self._snapshot.keys or key in self._memory}
 
-    def _alike(self, family_hash: str, formula: str) -> list[Candidate]:
+    def _campaign_family(self, family_hash: str, formula: str) -> list[Candidate]:
         """Returns no candidates: the candidates of other episodes would be a channel between episodes."""
         return []
 

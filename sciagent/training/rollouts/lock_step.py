@@ -230,7 +230,8 @@ class RolloutRunner:
             answered.append((group, sibling, sampled, sampling, asked, bench))
             seed = self._seed(group, sibling)
             numbered = sibling.episode.numbered
-            tool_runs.append(partial(self._tools.run, sampled.message, bench, seed, numbered=numbered))
+            run = partial(self._tools.run, sampled.message, bench, seed, numbered=numbered, cut_at=sampled.cut_at)
+            tool_runs.append(run)
         tool_results = self._rungs.run_all(tool_runs)
         # changes the episodes in memory; the ledger gets them by `write`
         turns = [self._made(*answer, results) for answer, results in zip(answered, tool_results, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.campaign.proposing.campaign_workbench import CampaignWorkbench
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.training.rollouts import campaign_snapshot_and_workbench
@@ -49,3 +50,11 @@ def test_the_room_of_a_turn_and_the_budget_are_those_of_the_snapshot(built: Buil
     bench = bench_of(built, worker, EpisodeMemory(), room=1)
     assert [out.reason for out in bench.propose([ProposalIn("CCCCO"), ProposalIn("CCCCCO")])] == [None, "too_many"]
     assert bench.left() == {"llm_tokens": 1e6, "proposals": 998.0}
+
+
+def test_structures_of_other_episodes_are_not_compared(built: Built, worker: Worker) -> None:
+    bench = bench_of(built, worker, EpisodeMemory())
+    methanol = parse_molecule("CO")
+    family = built.subject.features(built.subject.notation(methanol)).family_hash, methanol.formula
+    assert [each.key for each in CampaignWorkbench._campaign_family(bench, *family)] == [methanol.key]
+    assert bench._campaign_family(*family) == []
