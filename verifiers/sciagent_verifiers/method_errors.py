@@ -142,5 +142,7 @@ MD_LIQUID = tuple(
     for prop, unit, name, force_field, (n, mean_error, mean_absolute_error, root_mean_square) in (
         (DENSITY, "g/mL", "OpenFF-2.2.1", "openff-2.2.1", (8, -0.00817, 0.0136, 0.0194)),
         (VAPORISATION_ENTHALPY, "kJ/mol", "OpenFF-2.2.1", "openff-2.2.1", (8, 0.842, 3.21, 4.29)),
+        (DENSITY, "g/mL", "GAFF2", "gaff2", (8, -0.00781, 0.01999, 0.03264)),
+        (VAPORISATION_ENTHALPY, "kJ/mol", "GAFF2", "gaff2", (8, 1.25, 3.78, 4.49)),
     )
 )
