@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_names, subject_of
@@ -32,6 +33,9 @@ from sciagent.inputs import engine_environments
 from sciagent.programs import Program, find
 from sciagent.verification.verifier_contract import BaseVerifier
 from sciagent.verification.verifier_registry import check_measures, provider, verifier_class, verifier_names
+
+OR_NOTHING = " or nothing"
+"""The end of what an optional setting takes."""
 
 
 def unavailable(verifier: BaseVerifier[Any]) -> str | None:
@@ -252,11 +256,24 @@ def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[Mapping[str,
         shown = default.model_dump(mode="json") if isinstance(default, BaseModel) else default
         yield {
             "name": prefix + name,
-            "takes": _takes(annotation),
+            "takes": _with_limits(_takes(annotation), field),
             "default": list(shown) if isinstance(shown, tuple | set | frozenset) else shown,
             "required": field.is_required(),
             "about": field.description or "",
         }
+
+
+def _with_limits(takes: str, field: FieldInfo) -> str:
+    """Returns what a setting takes with the limits of its number, such as `number from 100 up to 700`."""
+    words = {"ge": "from", "gt": "above", "le": "up to", "lt": "below"}
+    limits = ""
+    for limit in field.metadata:
+        for kind, word in words.items():
+            if isinstance(bound := getattr(limit, kind, None), int | float):
+                limits += f" {word} {bound:g}"
+    if takes.endswith(OR_NOTHING):
+        return takes.removesuffix(OR_NOTHING) + limits + OR_NOTHING
+    return takes + limits
 
 
 def _takes(annotation: Any) -> str:
