@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.domain.safe_text_and_durations import cut
 from sciagent.domain.series import MEDIA_TYPE, Series, SeriesAxis, curve_series
 from sciagent.verification.verifier_contract import ArtifactFile
 from sciagent_simulators.dynamics.structure_and_diffusion import RadialDistribution
@@ -36,7 +37,7 @@ def distribution_series(
     for number, (name, found) in enumerate(distributions, start=1):
         label = f"g{number}_{re.sub('[^a-z0-9]+', '_', name.lower()).strip('_')[:36]}"
         columns[label] = found.g.tolist()
-        legend[label] = name
+        legend[label] = cut(name, 60)
         if found.uncertainty is not None:
             errors[label] = found.uncertainty.tolist()
     distance = SeriesAxis(name="r", meaning="distance", unit="angstrom")
