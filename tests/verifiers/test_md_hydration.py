@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
+from sciagent.errors import SimulatorError
+from sciagent.verification.verifier_contract import Context
 from sciagent_simulators.dynamics.hydration import HydrationValues
 from sciagent_verifiers.high_fidelity.md_hydration import MdHydration
 
@@ -21,6 +24,16 @@ def test_what_has_no_parameters_is_refused_before_it_is_paid(smiles: str, reason
     refusal = MdHydration().accepts(parse_molecule(smiles))
     assert refusal is not None and refusal.reason == reason
     assert MdHydration().accepts(parse_molecule("C")) is None
+
+
+def test_what_is_too_wide_for_its_box_is_refused_before_its_charges_are_paid(tmp_path: Path) -> None:
+    for name in ("scratch", "checkpoint"):
+        (tmp_path / name).mkdir()
+    context = Context(scratch=tmp_path / "scratch", checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(SimulatorError, match="angstrom wide") as caught:
+        MdHydration({"box": 20}).finding(parse_molecule("CCCCCCCCCCCC"), context)
+    assert caught.value.reason == "too_large"
+    assert not list(tmp_path.rglob("charges.json"))
 
 
 @pytest.mark.parametrize("settings", [{"windows": 5}, {"water": "spce"}, {"box": 15}, {"replicas": 0}])

@@ -144,7 +144,7 @@ class HydrationSimulation:
         Raises SimulatorError: refused (too_large: the solute comes close to its periodic image); not_converged
         (no_overlap, not_equilibrated); unstable (box_too_small, exploded); timeout (wall_limit).
         """
-        self._check_size()
+        check_width(self.conformers, self.protocol.edge)
         self._done = 0.0
         potentials = []
         for replica in range(self.protocol.replicas):
@@ -156,16 +156,6 @@ class HydrationSimulation:
                 ]
             )
         return self.values(potentials)
-
-    def _check_size(self) -> None:
-        centred = self.conformers - self.conformers.mean(axis=1, keepdims=True)
-        width = 2 * float(np.linalg.norm(centred, axis=2).max())
-        if width + IMAGE_GAP > self.protocol.edge:
-            detail = (
-                f"the solute is up to {width:.1f} angstrom wide, and should be {IMAGE_GAP:g} away from its periodic "
-                f"image: take a box of {math.ceil(width + IMAGE_GAP)}"
-            )
-            raise SimulatorError(Outcome.REFUSED, Reason.TOO_LARGE, detail, width=width)
 
     @cached_property
     def _packed_edge(self) -> float:
@@ -301,6 +291,20 @@ class HydrationSimulation:
             samples=sum(part.shape[1] for parts in potentials for part in parts),
             solvent_molecules=self.solvent_molecules,
         )
+
+
+def check_width(conformers: Array, edge: float) -> None:
+    """Checks that a solute stays away from its periodic image. conformers: c x n x 3; edge: of the box; angstrom.
+
+    Raises SimulatorError refused (too_large)."""
+    centred = conformers - conformers.mean(axis=1, keepdims=True)
+    width = 2 * float(np.linalg.norm(centred, axis=2).max())
+    if width + IMAGE_GAP > edge:
+        detail = (
+            f"the solute is up to {width:.1f} angstrom wide, and should be {IMAGE_GAP:g} away from its periodic "
+            f"image: take a box of {math.ceil(width + IMAGE_GAP)}"
+        )
+        raise SimulatorError(Outcome.REFUSED, Reason.TOO_LARGE, detail, width=width)
 
 
 def _pooled(potentials: Sequence[Sequence[Array]]) -> list[Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field
@@ -31,6 +32,7 @@ from sciagent_simulators.dynamics.hydration import (
     HydrationProtocol,
     HydrationSimulation,
     HydrationValues,
+    check_width,
 )
 from sciagent_simulators.dynamics.liquid import CHUNK_NS, STEPS
 from sciagent_simulators.force_fields.openmm_system import openmm_water, rigid_water
@@ -153,7 +155,8 @@ class MdHydration(MoleculeVerifier):
         )
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
-        solute = prepared(molecule, self, self.settings.force_field, context)
+        check = partial(check_width, edge=self.settings.box)
+        solute = prepared(molecule, self, self.settings.force_field, context, check)
         water = openmm_water(f"{self.settings.water}.xml", solute.parameters.rules)
         simulation = HydrationSimulation(
             solute.parameters,

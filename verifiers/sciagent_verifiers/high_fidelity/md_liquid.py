@@ -4,7 +4,7 @@ of one molecule dissolved in water."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -321,15 +321,23 @@ class PreparedMolecule:
 
 
 def prepared(
-    molecule: Molecule, verifier: MoleculeVerifier, force_field: ForceFieldName, context: Context
+    molecule: Molecule,
+    verifier: MoleculeVerifier,
+    force_field: ForceFieldName,
+    context: Context,
+    check: Callable[[NDArray[np.float64]], None] = lambda conformers: None,
 ) -> PreparedMolecule:
     """Returns the parameters, charges and conformers of a molecule. Charges are computed once for a checkpoint.
 
-    Raises SimulatorError as `parametrise` and `embed`."""
+    check: of the conformers, before the charges, which cost more. Raises SimulatorError as `check`, `parametrise` and
+    `embed`."""
     key = content_hash([molecule.key, context.settings_hash or verifier.settings_hash, context.replicate])
     seed = int(key[:7], 16)
     folder = context.checkpoint / key[:16]
     folder.mkdir(exist_ok=True)
+    geometries, _, _ = embed(molecule.mol, molecule.charge, 1, CONFORMERS, seed)
+    conformers = np.array([geometry.positions for geometry in geometries])
+    check(conformers)
     charges_file = folder / "charges.json"
     context.progress(0, 1, "charges and parameters")
     charges = None
@@ -339,8 +347,6 @@ def prepared(
     parameters = parametrise(graph, force_field, context.scratch / "parameters", seed, charges)
     if charges is None:
         _write_once(charges_file, json.dumps(list(parameters.charges)))
-    geometries, _, _ = embed(molecule.mol, molecule.charge, 1, CONFORMERS, seed)
-    conformers = np.array([geometry.positions for geometry in geometries])
     return PreparedMolecule(parameters, conformers, folder, key)
 
 
