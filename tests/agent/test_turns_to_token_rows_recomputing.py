@@ -25,8 +25,7 @@ def stored(temperature: float, grammar: bool) -> Mapping[str, Any]:
     return {"temperature": temperature, "grammar": grammar}
 
 
-@pytest.mark.parametrize("temperature", [0.7, 1.0])
-@pytest.mark.parametrize("structured", [False, True])
+@pytest.mark.parametrize(("structured", "temperature"), [(False, 1.0), (True, 0.7)])
 def test_every_token_was_as_likely_as_the_turn_says(policy: LocalPolicy, structured: bool, temperature: float) -> None:
     tools = Toolbox(NAMES, structured=structured)
     schema = tools.answer_schema if structured else None

@@ -56,7 +56,7 @@ def test_a_campaign_ends_after_exactly_its_verifications(tmp_path: Path, inline:
     assert run("second", 6)[2] == 6, "known evidence counts, too"
 
 
-@pytest.mark.parametrize(("scheduler", "rungs"), [("exhaustive", 3), ("halving", 3), ("best_rung, rung: xtb", 2)])
+@pytest.mark.parametrize(("scheduler", "rungs"), [("halving", 3), ("best_rung, rung: xtb", 2)])
 def test_its_proposer_waits_for_the_answers_of_the_seeds(tmp_path: Path, scheduler: str, rungs: int) -> None:
     """Also of those that the scheduler would not promote, by the rungs that it runs."""
     (tmp_path / "seeds.csv").write_text("smiles\nCCO\nC=O\nCCN\nCCC\nCC=C\n", encoding="utf-8")
