@@ -25,7 +25,7 @@ from sciagent.inputs.engine_environments import without_python_variables
 from sciagent.verification import verifier_registry
 from sciagent.verification.sandbox.job_process import THREAD_VARIABLES
 from sciagent.verification.sandbox.messages import dumps
-from sciagent.verification.sandbox.process_trees import MarkedProcess, is_stopped, readable
+from sciagent.verification.sandbox.process_trees import TEMPORARY, MarkedProcess, is_stopped, readable
 
 TRIES = 3  # nurseries that are started for a zygote
 POLL_SECONDS = 0.25  # time between two checks of whether a signal has stopped a process
@@ -178,14 +178,14 @@ class ZygoteLink:
         """Whether the zygote has sent an event on a job."""
         self._ended = False
         """Whether the zygote's end was reported, or the socket is closed at the other end."""
-        (folder / "tmp").mkdir(parents=True, exist_ok=True)
+        (folder / TEMPORARY).mkdir(parents=True, exist_ok=True)
         verifier_registry.send(folder)  # pickles of the verifiers that this process has defined
         # verifiers that this process has defined are in no module that a nursery could import
         installed = [name for name in preload if name not in verifier_registry.defined()]
         self._socket, zygote_socket = socket.socketpair()
         with zygote_socket, os.fdopen(os.pidfd_open(os.getpid())) as driver:
             self._nursery = nurseries.fork(installed, [zygote_socket.fileno(), driver.fileno()], interpreter)
-        variables = _environment(interpreter, TMPDIR=str(folder / "tmp"))
+        variables = _environment(interpreter, TMPDIR=str(folder / TEMPORARY))
         self.send({"folder": str(folder), "cwd": str(Path.cwd()), "environment": variables})
 
     @property
@@ -313,5 +313,5 @@ class ZygoteLink:
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
-        for temporary in (*self._folder.glob("job-*"), self._folder / "tmp"):
+        for temporary in (*self._folder.glob("job-*"), self._folder / TEMPORARY):
             shutil.rmtree(temporary, ignore_errors=True)

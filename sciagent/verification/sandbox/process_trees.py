@@ -21,6 +21,7 @@ from typing import IO, NoReturn
 
 import psutil
 
+TEMPORARY = "tmp"  # the folder for temporary files within that of a worker
 MARKER = "SCIAGENT_WORKER"  # environment variable of a zygote and its descendants
 _NEW_LOG = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND  # flags that open an empty file to append to
 ANY_CHILD = -1  # process id by which `waitpid` waits for any child

@@ -155,7 +155,7 @@ class Watch:
         self._driver = driver
         self._home = folder / f"job-{job.number}"
         self._spool = folder / "spool" / str(job.number)
-        self._temporary = folder / "tmp"
+        self._temporary = folder / process_trees.TEMPORARY
         self._work = self._home / "work"
         self._output = self._home / "output"
         self._socket, self._child_socket = socket.socketpair()

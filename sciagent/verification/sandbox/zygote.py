@@ -91,6 +91,8 @@ def serve(control: Control, folder: Path) -> None:
     versions_by_verifier: dict[str, dict[str, str]] = {}
     while True:
         for job in control.read():
+            # the end of the job before has removed it, and a program that states its version writes there
+            (folder / process_trees.TEMPORARY).mkdir(exist_ok=True)
             try:
                 kind = load(job.verifier)
             except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything

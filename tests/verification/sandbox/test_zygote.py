@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.states_and_needs import MAX_LOSSES
 from sciagent.verification.sandbox.host import Limits, Request, Worker
 from tests.verification.sandbox.working import ABC, carrying, run, said, wait_until
@@ -50,6 +51,17 @@ def test_the_error_that_ends_a_zygote_is_told(misbehaving: Path, tmp_path: Path)
         assert said([lost]) == ["lost/worker_died"]
         assert "exit status 1" in lost.finding.detail and "KeyError" in lost.finding.detail
         assert said(run(worker, "bad.noop")) == ["ok"], "its folder is still there"
+
+
+def test_the_folder_for_temporary_files_is_there_for_each_job(tmp_path: Path) -> None:
+    """Each job removes it at its end. The first one's library has looked for it; the second one's program is asked for
+    its version there."""
+    water = Molecule.from_payload({"smiles": "O", "multiplicity": 1})
+    charged = Molecule.from_payload({"smiles": "CC(=O)[O-]", "multiplicity": 1})
+    with Worker(tmp_path) as worker:
+        for verifier, candidate in (("mlff.molecule", charged), ("md.liquid", water)):
+            [refused] = worker.run(Request(verifier, {}, (candidate,)))
+            assert refused.finding.outcome == "refused", refused.finding.detail
 
 
 def test_only_the_candidate_at_work_is_lost_with_a_zygote(misbehaving: Path, tmp_path: Path) -> None:
