@@ -91,8 +91,6 @@ def serve(control: Control, folder: Path) -> None:
     versions_by_verifier: dict[str, dict[str, str]] = {}
     while True:
         for job in control.read():
-            # the end of the job before has removed it, and a program that states its version writes there
-            (folder / process_trees.TEMPORARY).mkdir(exist_ok=True)
             try:
                 kind = load(job.verifier)
             except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything
@@ -100,6 +98,8 @@ def serve(control: Control, folder: Path) -> None:
                 wrong = failure(job.candidates[0].key, Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED, detail)
                 control.say("end", failure=wrong, whole=True, cpu=0.0, wall=0.0, index=0)
                 continue
+            # the end of the job before has removed it, and a program that states its version writes there
+            (folder / process_trees.TEMPORARY).mkdir(exist_ok=True)
             if kind.attach is not Verifier.attach:
                 attach(job.verifier, json.dumps(job.settings, sort_keys=True))
             if job.verifier not in versions_by_verifier:
