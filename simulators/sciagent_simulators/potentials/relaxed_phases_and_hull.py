@@ -122,7 +122,7 @@ def _structures() -> Mapping[str, Any]:
     return structures
 
 
-RECIPE = 4  # raise it whenever the phases or their relaxation change
+RECIPE = 5  # raise it whenever the phases or their relaxation change
 FMAX = 0.03  # eV/angstrom, limit of the forces
 STEPS = 500  # largest number of evaluations of a phase
 FURTHER = "+"
@@ -294,6 +294,7 @@ def _relaxed(
     """Returns the relaxed phases of each name; one that does not relax is left out.
 
     starts_by_name: (label, pymatgen Structure) of each phase."""
+    from pymatgen.analysis.structure_matcher import StructureMatcher
     from pymatgen.io.ase import AseAtomsAdaptor
 
     starts = []
@@ -309,7 +310,7 @@ def _relaxed(
             after = AseAtomsAdaptor.get_structure(relaxed.atoms)
             phase_name = f"{label} {composition.reduced_formula}"
             group = space_group_of(after)
-            if group != space_group_of(structure):
+            if group != space_group_of(structure) or not StructureMatcher().fit(structure, after):
                 phase_name += f", relaxed to {group}"
             energy = on_mp2020(Energy(relaxed.energy_per_atom, scale), after)
             phase = Phase(phase_name, composition.get_el_amt_dict(), energy.per_atom)

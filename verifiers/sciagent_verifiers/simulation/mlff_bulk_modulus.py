@@ -50,7 +50,7 @@ class MlffElastic(ForceField):
     """
 
     name = "mlff.elastic"
-    version = "5"
+    version = "6"
     Settings = ForceFieldSettings
     spread = {BULK_MODULUS: 0.5, VOLUME_PER_ATOM: 0.01}
 
@@ -89,7 +89,10 @@ class MlffElastic(ForceField):
         values = {BULK_MODULUS: curve.bulk_modulus, VOLUME_PER_ATOM: volume_per_atom}
         modulus_error = math.hypot(self.spread[BULK_MODULUS], curve.modulus_spread)
         is_soft = any(soft_vectors(structure_of(relaxation)))
-        volume_error = None if is_soft else self.spread[VOLUME_PER_ATOM]
+        relaxed_volume = float(relaxation.atoms.cell.volume) / len(relaxation.atoms)
+        volume_error = None
+        if not is_soft:  # the minimum of the curve beside the relaxed cell
+            volume_error = math.hypot(self.spread[VOLUME_PER_ATOM], volume_per_atom - relaxed_volume)
         rows = self.measured(values, {}, spreads={BULK_MODULUS: modulus_error, VOLUME_PER_ATOM: volume_error})
         facts: dict[str, Any] = {
             "bulk_modulus_derivative": curve.derivative,
