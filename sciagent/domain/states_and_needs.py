@@ -226,7 +226,7 @@ class ReportedProgress:
 
 
 Hear = Callable[[str, ReportedProgress], None]
-"""What takes the progress of verifications: the key of a candidate and its report."""
+"""A function that takes the progress of verifications. Its arguments are the key of a candidate and the report."""
 
 
 def cost_of_killed(wall_seconds: float, cores: int) -> Cost:

@@ -36,6 +36,8 @@ from sciagent.verification.verifier_registry import check_measures, provider, ve
 
 OR_NOTHING = " or nothing"
 """The end of what an optional setting takes."""
+SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+"""The signs of limits, by pydantic's names for them."""
 
 
 def unavailable(verifier: BaseVerifier[Any]) -> str | None:
@@ -256,24 +258,31 @@ def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[Mapping[str,
         shown = default.model_dump(mode="json") if isinstance(default, BaseModel) else default
         yield {
             "name": prefix + name,
-            "takes": _with_limits(_takes(annotation), field),
+            "takes": with_limits(_takes(annotation), _limits(field)),
             "default": list(shown) if isinstance(shown, tuple | set | frozenset) else shown,
             "required": field.is_required(),
             "about": field.description or "",
         }
 
 
-def _with_limits(takes: str, field: FieldInfo) -> str:
-    """Returns what a setting takes with the limits of its number, such as `number from 100 up to 700`."""
-    words = {"ge": "from", "gt": "above", "le": "up to", "lt": "below"}
-    limits = ""
-    for limit in field.metadata:
-        for kind, word in words.items():
-            if isinstance(bound := getattr(limit, kind, None), int | float):
-                limits += f" {word} {bound:g}"
-    if takes.endswith(OR_NOTHING):
-        return takes.removesuffix(OR_NOTHING) + limits + OR_NOTHING
-    return takes + limits
+def with_limits(takes: str, limits: Mapping[str, float]) -> str:
+    """Returns what a setting takes with the limits of its number, such as `number ≥ 100 ≤ 700`.
+
+    limits: by sign. The words for an optional setting, `or nothing`, stand after them."""
+    optional = OR_NOTHING if takes.endswith(OR_NOTHING) else ""
+    stated = "".join(f" {sign} {limit:g}" for sign, limit in limits.items())
+    return takes.removesuffix(OR_NOTHING) + stated + optional
+
+
+def _limits(field: FieldInfo) -> Mapping[str, float]:
+    """Returns the limits of a setting by their signs."""
+    limits: dict[str, float] = {}
+    for stated in field.metadata:
+        for name, sign in SIGNS.items():
+            limit = getattr(stated, name, None)
+            if isinstance(limit, int | float):
+                limits[sign] = limit
+    return limits
 
 
 def _takes(annotation: Any) -> str:

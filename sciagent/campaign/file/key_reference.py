@@ -12,11 +12,13 @@ from pydantic import ValidationError
 from sciagent.campaign.file.campaign_spec import campaign_schema
 from sciagent.campaign.file.rungs import find_verifier
 from sciagent.domain.properties_and_levels import properties
+from sciagent.verification.declarations_and_availability import SIGNS, with_limits
 from sciagent.verification.verifier_contract import BaseVerifier
 from sciagent.verification.verifier_registry import provider, verifier_names
 
 Schema = dict[str, Any]
-SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+LIMITS = {"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt"}
+"""pydantic's names of limits, by those of JSON Schema."""
 
 HEAD = """# Every key
 
@@ -122,11 +124,8 @@ def _takes(field: Schema) -> str:
         values = field.get("additionalProperties")
         return f"mapping to {_takes(values)}" if isinstance(values, dict) else "mapping"
     names = {"string": "text", "null": "nothing", "boolean": "true or false"}
-    words = [names.get(kind, kind)]
-    for key, sign in SIGNS.items():
-        if key in field:
-            words.append(f"{sign} {field[key]:g}")
-    return " ".join(words)
+    limits = {SIGNS[name]: field[key] for key, name in LIMITS.items() if key in field}
+    return with_limits(names.get(kind, kind), limits)
 
 
 def _properties(distribution: str | None) -> str:

@@ -119,12 +119,14 @@ class ReportedStep(NamedTuple):
     """A report that more was done."""
 
     at: float
-    """By `time.monotonic`, s."""
+    """When it came, by `time.monotonic`, s."""
     done: float
+    """The amount that was done."""
     of: float
+    """The whole amount, in the same units."""
 
 
-SPEEDS = 30  # latest speeds of a job, whose median is taken
+SPEEDS = 30  # number of latest speeds of a job, of which the median is taken
 
 
 @dataclass(eq=False)

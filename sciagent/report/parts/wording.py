@@ -316,7 +316,7 @@ subject."""
 
 
 REPEATED = {SIMULATION: "over replicas of the simulation", RELAXATION: "of the relaxation"}
-"""What a repeatability is over, by the kind of the uncertainty; else it is over what the subject repeats."""
+"""The words for what was repeated, by the kind of the uncertainty. For any other kind the subject has the words."""
 
 MEANS = (MEAN, WEIGHTED_MEAN, BETWEEN_LIMITS)
 """The kinds of the uncertainty of a value that is made of several measurements."""

@@ -194,7 +194,7 @@ def molecule_centres(frames: BoxFrames, masses: ArrayLike, max_jump: float = MAX
 
     masses: (n,), Da, positive. A molecule may be broken by the box, but must be smaller than half of it.
 
-    max_jump: of a box edge, from one frame to the next; math.inf for none.
+    max_jump: longest step from one frame to the next, as a share of the box edge; math.inf: any step is allowed.
 
     Raises SimulatorError implausible (implausible_value) for a longer step, ValueError.
     """

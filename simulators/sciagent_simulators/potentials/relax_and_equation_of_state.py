@@ -51,10 +51,11 @@ SETTLED = 0.006
 """Strain (root mean square of three) up to which a further relaxation confirms the one before: 1 % along an axis."""
 FURTHER_STEPS = 3  # times as many evaluations in a further relaxation
 NOTED = 8
-"""Times the limit of the forces at which a cell is noted, whose strain up to the end tells how converged it is. Nearer
-to the limit the strain depends on the step at which forces happened to fall below it."""
+"""The cell is noted when forces were last above this many times the limit. Its strain from there to the end tells how
+converged it is. With a smaller factor the strain depends on the very step at which forces fell below it."""
 LOOSER = 4
-"""Times the smallest limit of the forces at which the strain of a cell that begins with small ones can be told."""
+"""A cell whose first forces are below this many times the limit is relaxed to a smaller limit, so that it moves at all
+and its strain can be told."""
 TIGHTEST = 0.0005
 """Limit of the forces, eV/angstrom, below which the strain of a cell is not followed."""
 

@@ -72,7 +72,7 @@ SECONDS_PER_ATOM_STEP = 3.5e-6
 SECONDS_PER_GAS_STEP = 2.5e-5
 SECONDS_PER_HEAVY_ATOM = 0.5  # of AM1-BCC charges: antechamber and sqm
 WATER = "O"
-"""SMILES."""
+"""The SMILES of water."""
 CONFORMERS = 10  # of the gas and of the packed boxes
 
 Observable = Literal["density", "vaporisation", "diffusion"]
@@ -329,8 +329,8 @@ def prepared(
 ) -> PreparedMolecule:
     """Returns the parameters, charges and conformers of a molecule. Charges are computed once for a checkpoint.
 
-    check: of the conformers, before the charges, which cost more. Raises SimulatorError as `check`, `parametrise` and
-    `embed`."""
+    check: is called with the conformers, c x n x 3, angstrom, before the charges are computed, which cost more.
+    Raises SimulatorError as `check`, `parametrise` and `embed`."""
     key = content_hash([molecule.key, context.settings_hash or verifier.settings_hash, context.replicate])
     seed = int(key[:7], 16)
     folder = context.checkpoint / key[:16]
